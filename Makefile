@@ -27,8 +27,9 @@ NODE := PATH="$(abspath $(BIN)):$$PATH"
 
 page: $(PAGE)
 
-$(PAGE): $(STAMP) $(shell find packages/mrtuner/ui -path packages/mrtuner/ui/node_modules -prune -o -type f ! -name form.json -print)
+$(PAGE): $(STAMP) $(shell find packages/mrtuner/ui -path packages/mrtuner/ui/node_modules -prune -o -type f ! -name form.json ! -name answers.ts -print) tools/write_typescript.py $(patsubst %,docs/reference/schemas/mrtuner.%-1.json,fleet plan records screen)
 	$(BIN)/python -c 'import json; from mrtuner.web.tuner import form; print(json.dumps(form()))' > packages/mrtuner/ui/src/form.json
+	$(BIN)/python tools/write_typescript.py > packages/mrtuner/ui/src/answers.ts
 	cd packages/mrtuner/ui && $(NODE) npm install --silent && $(NODE) npm run --silent build
 
 # The tuner as static files, which need no server, and the docs: below site/.

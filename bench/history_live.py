@@ -20,7 +20,7 @@ from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.errors import MrTunerError
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recording.outlet import timestamp
-from mrtuner.history.recording.recorder import Instance, Limits, record
+from mrtuner.history.recording.recorder import Instance, RecordingLimits, record
 from mrtuner.history.recording.source import Kind, Source, built_in
 from mrtuner.history.store import opening, own, sealing
 from mrtuner.history.store.layout import DATABASE, HOUR, MICRO
@@ -105,7 +105,7 @@ def real(seconds: int, say: Say) -> None:
         with Writer(directory, sources) as writer:
             instance = Instance(name="shop", dsn=cluster.dsn())
             # With so large a budget it does not back off, although it samples so often.
-            record(writer, [instance], stop, limits=Limits(budget=100.0), tell=say)
+            record(writer, [instance], stop, limits=RecordingLimits(budget=100.0), tell=say)
             sealing.move_to_parquet(writer, timestamp(), everything=True)
             sizes = {file.view: file.bytes for file in writer.files()}
         with open_history(directory) as history:

@@ -243,6 +243,8 @@ def cli_page() -> Iterator[str]:
     yield ""
     yield "What `--help` prints. Data go to stdout, talk and progress to stderr. Exit codes and"
     yield "errors: [errors](errors.md); documents of `--json`: [JSON](json.md)."
+    yield ""
+    yield (DOCS / "cli.in").read_text(encoding="utf-8").rstrip()
     for group in (cli.main, rdstune):
         context = context_of(group, str(group.name))
         yield from help_section("##", context)

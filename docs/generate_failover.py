@@ -41,7 +41,8 @@ _LAB: Final = """
 ## Real servers, real clients
 
 `mrtuner failover lab --scenario NAME` does this on your machine:
-[the lab](../how-to/failover-lab.md). A primary and a streaming standby of PostgreSQL, three clients
+[the lab](../how-to/survive-a-failover.md#break-a-primary-in-the-lab).
+A primary and a streaming standby of PostgreSQL, three clients
 a case with psycopg, set as `mrtuner failover settings --stack psycopg --within 10s` advises where
 nothing else is said. The other machine takes over three seconds after the fault; Patroni takes its
 own time, and behind PgBouncer it happens when nobody hangs any more. What lasts for ever is looked

@@ -10,7 +10,7 @@ from mrtuner.bench.load.output import LatencySummary
 from mrtuner.bench.load.pgbench import LoadRun
 from mrtuner.bench.plan.cells import cells
 from mrtuner.bench.plan.model import GridCell, Plan, Variant, Workload
-from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.record.model import MeasuredRun, Record
 from mrtuner.stats.histogram import Histogram
 
 #: With this checkpoint_timeout, a window of 60 s is a whole cycle.
@@ -45,7 +45,7 @@ def a_run(tps: float) -> LoadRun:
     )
 
 
-def a_sample(cell: GridCell, block: int, label: str, tps: float, **other: Any) -> Sample:
+def a_sample(cell: GridCell, block: int, label: str, tps: float, **other: Any) -> MeasuredRun:
     """One run: 900 transactions of 1 ms, 100 of 2 ms and one of 50 ms, unless `times` says."""
     known: dict[str, Any] = {
         "phase": "comparison", "block": block, "attempt": 1, "position": 1, "label": label,
@@ -56,10 +56,10 @@ def a_sample(cell: GridCell, block: int, label: str, tps: float, **other: Any) -
         "checkpoints_timed": 1, "checkpoints_requested": 0, "steal": 0.0, "foreign": 0.0,
         "series": {"checkpoints": (0.0,) * 20 + (1.0,) + (0.0,) * 39}, "collector_cpu": 0.06,
     }  # fmt: skip
-    return Sample(cell=cell, **known | other)
+    return MeasuredRun(cell=cell, **known | other)
 
 
-def six_blocks(cell: GridCell, gain: float, **of_b: Any) -> list[Sample]:
+def six_blocks(cell: GridCell, gain: float, **of_b: Any) -> list[MeasuredRun]:
     """b is `gain` times as fast as a's 1,000 tps, give or take a percent."""
     found = []
     for block, wobble in enumerate(WOBBLE, 1):
@@ -68,7 +68,7 @@ def six_blocks(cell: GridCell, gain: float, **of_b: Any) -> list[Sample]:
     return found
 
 
-def a_record(samples: Sequence[Sample], plan: Plan | None = None, **other: Any) -> Record:
+def a_record(samples: Sequence[MeasuredRun], plan: Plan | None = None, **other: Any) -> Record:
     plan = plan or a_plan()
     known: dict[str, Any] = {
         "plan": plan, "samples": tuple(samples), "failures": (), "finished": frozenset(),

@@ -13,7 +13,7 @@ from image_podman import Podman, Step
 from machine import find
 from mrtuner.errors import BadValue
 from mrtuner_image.cache import Plan, State, Store, plan
-from mrtuner_image.context import Entry, read_context
+from mrtuner_image.context import ContextEntry, read_context
 from mrtuner_image.dockerfile import parse
 from mrtuner_image.ignore import rules_for
 
@@ -21,7 +21,7 @@ from mrtuner_image.ignore import rules_for
 def planned(root: Path, arguments: Mapping[str, str] | None = None) -> Plan:
     context = read_context(root, rules_for(root, root / "Dockerfile"))
 
-    def digest(entry: Entry) -> str:
+    def digest(entry: ContextEntry) -> str:
         return hashlib.sha256((root / entry.path).read_bytes()).hexdigest()
 
     text = (root / "Dockerfile").read_text()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from image_podman import Podman
 from mrtuner.errors import UsageError
-from mrtuner_image.context import Entry, Kind
+from mrtuner_image.context import ContextEntry, Kind
 from mrtuner_image.cost import Change, Cost, cost
 from mrtuner_image.kinds import kind_of
 from mrtuner_image.layers import header
@@ -178,7 +178,7 @@ def built(podman: Podman, directory: Path, out: Path) -> tuple[int, int]:
 )
 def test_a_header_is_that_of_tarfile(path: str, mode: int, size: int, kind: Kind) -> None:
     content = size if kind == "file" else 0
-    entry = Entry(path, kind, mode, content, target="elsewhere" if kind == "symlink" else "")
+    entry = ContextEntry(path, kind, mode, content, target="elsewhere" if kind == "symlink" else "")
     made = tarfile.TarInfo(path.lstrip("/"))
     made.size, made.mode, made.linkname = content, mode, entry.target
     made.type = {

@@ -19,7 +19,7 @@ from history_story import of_source
 
 from json_schemas import assert_valid
 from mrtuner.cli import main
-from mrtuner.history.recording.sample import Row, Sample
+from mrtuner.history.recording.sample import Row, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 
@@ -49,7 +49,7 @@ def recorded(directory: Path, *, without: str = "", instance: str = "db:5432") -
     with Writer(directory, built_in().values()) as writer:
         for second in range(0, 600, 10):
             made = tuple(
-                Sample(source=built_in()[name], at=MIDNIGHT + second * SECOND, cost=0.001,
+                SourceSample(source=built_in()[name], at=MIDNIGHT + second * SECOND, cost=0.001,
                        monotonic=float(second), rows=tuple(rows))
                 for name, rows in samples(second) if name != without
             )  # fmt: skip

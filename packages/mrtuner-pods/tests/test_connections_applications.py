@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mrtuner_pods.connections import Check, Manifest, Stage, check, numbers
+from mrtuner_pods.connections import Check, Manifest, RolloutStage, check, numbers
 from test_connections_shapes import deployment
 
 HERE = Path(__file__).parent / "applications"
@@ -81,7 +81,7 @@ NOT_COUNTED = [
 def answered(name: str) -> Check:
     file = HERE / f"{name}.yaml"
     text = file.read_text(encoding="utf-8")
-    return check(numbers(1000, reserved=0), [Manifest(text, file.name)], stage=Stage.REST)
+    return check(numbers(1000, reserved=0), [Manifest(text, file.name)], stage=RolloutStage.REST)
 
 
 def test_every_input_has_an_answer() -> None:
@@ -120,7 +120,7 @@ def test_of_pooler_settings_that_the_operator_decides_the_default_is_not_all() -
         "apiVersion: acid.zalan.do/v1\nkind: postgresql\nmetadata: {name: shop}\n"
         "spec: {enableConnectionPooler: true}\n"
     )
-    done = check(numbers(1000), [Manifest(text)], stage=Stage.REST)
+    done = check(numbers(1000), [Manifest(text)], stage=RolloutStage.REST)
     assert (done.reachable(), done.fits) == (60, False)
 
 
@@ -130,7 +130,7 @@ def test_a_second_pooler_is_not_counted() -> None:
         "spec: {cluster: {name: shop}, pgbouncer: {poolMode: transaction}}\n"
     )
     text = "---\n".join(pooler.replace("NAME", name) for name in ("rw", "ro"))
-    done = check(numbers(1000), [Manifest(text)], stage=Stage.REST)
+    done = check(numbers(1000), [Manifest(text)], stage=RolloutStage.REST)
     assert [one.name for one in done.unjudged] == ["pooler ro"]
     assert not done.fits
 
@@ -205,7 +205,7 @@ services:
 def test_what_uses_postgresql_without_saying_how_is_named(text: str, why: str) -> None:
     for manifest in ([text], [text, OURS]):
         given = [Manifest(one, f"{number}.yaml") for number, one in enumerate(manifest)]
-        done = check(numbers(1000), given, stage=Stage.REST)
+        done = check(numbers(1000), given, stage=RolloutStage.REST)
         assert not done.fits
         assert any(why in one.why for one in done.unjudged)
 
@@ -214,7 +214,7 @@ def test_an_application_whose_own_configuration_has_workers() -> None:
     """Mastodon's config/puma.rb: two workers of five threads, where no variable says more."""
     for command in ('["puma", "-C", "config/puma.rb"]', '["bundle", "exec", "puma"]'):
         text = deployment(command, "DB_HOST=db", image="ghcr.io/mastodon/mastodon:v4.3")
-        done = check(numbers(1000), [Manifest(text)], stage=Stage.REST)
+        done = check(numbers(1000), [Manifest(text)], stage=RolloutStage.REST)
         assert (done.workloads[0].per_pod, done.unjudged) == (10, ())
 
 
@@ -231,13 +231,13 @@ def test_an_init_container_that_only_waits_for_the_server_is_no_client(script: s
         "        env: [{name: DB_HOST, value: db}]\n      containers:\n"
     )
     text = OURS.replace("      containers:\n", first)
-    done = check(numbers(1000), [Manifest(text)], stage=Stage.REST)
+    done = check(numbers(1000), [Manifest(text)], stage=RolloutStage.REST)
     assert (done.unjudged, done.reachable(), done.fits) == ((), 10, True)
 
 
 def test_signs_of_an_application_win_over_its_servers_usual_framework() -> None:
     text = deployment('["puma", "-w", "2"]', "GF_DATABASE_HOST=db", "GF_DATABASE_MAX_OPEN_CONN=3")
-    (one,) = check(numbers(1000), [Manifest(text)], stage=Stage.REST).workloads
+    (one,) = check(numbers(1000), [Manifest(text)], stage=RolloutStage.REST).workloads
     assert (one.per_pod, one.pools[0].framework) == (6, "Grafana")
 
 
@@ -259,6 +259,8 @@ def test_signs_of_an_application_win_over_its_servers_usual_framework() -> None:
 )
 def test_what_does_not_use_it_is_no_reason_for_doubt(text: str) -> None:
     done = check(
-        numbers(1000), [Manifest(text, "other.yaml"), Manifest(OURS, "ours.yaml")], stage=Stage.REST
+        numbers(1000),
+        [Manifest(text, "other.yaml"), Manifest(OURS, "ours.yaml")],
+        stage=RolloutStage.REST,
     )
     assert (done.unjudged, done.reachable(), done.fits) == ((), 10, True)

@@ -12,7 +12,7 @@ from mrtuner_pods.connections import (
     Given,
     Manifest,
     PgBouncer,
-    Stage,
+    RolloutStage,
     check,
     numbers,
 )
@@ -67,13 +67,13 @@ def test_an_autoscaler_without_a_maximum_or_below_its_minimum_is_refused() -> No
 
 def test_two_autoscalers_of_one_workload_are_told_and_the_larger_counts() -> None:
     second = autoscaler(12).replace("metadata: {name: web}", "metadata: {name: other}")
-    done = checked(deployment(), autoscaler(8), second, stage=Stage.REST)
+    done = checked(deployment(), autoscaler(8), second, stage=RolloutStage.REST)
     assert done.workloads[0].rollout.desired.value == 12
     assert "has 2 autoscalers, which work against each other" in done.warnings[0]
 
 
 def test_more_replicas_than_the_autoscaler_allows_count_and_are_told() -> None:
-    done = checked(deployment(replicas=20), autoscaler(10), stage=Stage.REST)
+    done = checked(deployment(replicas=20), autoscaler(10), stage=RolloutStage.REST)
     assert done.workloads[0].rollout.desired.value == 20
     assert "20 is more than its autoscaler's 10" in done.warnings[0]
 
@@ -174,7 +174,7 @@ def test_a_kind_that_is_not_known_is_a_warning_and_not_silence() -> None:
 def test_a_list_is_its_items() -> None:
     items = deployment().replace("---\n", "")
     text = "kind: List\nitems:\n  - " + items.rstrip().replace("\n", "\n    ") + "\n"
-    assert checked(text, stage=Stage.REST).reachable() == 20
+    assert checked(text, stage=RolloutStage.REST).reachable() == 20
 
 
 @pytest.mark.parametrize(

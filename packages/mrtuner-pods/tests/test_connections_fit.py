@@ -11,7 +11,7 @@ from mrtuner_pods.connections import (
     Given,
     Manifest,
     PgBouncer,
-    Stage,
+    RolloutStage,
     check,
     numbers,
 )
@@ -26,7 +26,8 @@ def test_the_answer_names_the_stage_at_which_it_gives() -> None:
         check(plain(most), fleet=ELEVEN).gives_at for most in (109, 110, 139, 140, 160, 219, 220)
     ]
     assert gives == [
-        Stage.REST, Stage.SURGE, Stage.SURGE, Stage.FIRST_STEP, Stage.OVERLAP, Stage.OVERLAP, None,
+        RolloutStage.REST, RolloutStage.SURGE, RolloutStage.SURGE, RolloutStage.FIRST_STEP,
+        RolloutStage.OVERLAP, RolloutStage.OVERLAP, None,
     ]  # fmt: skip
 
 
@@ -59,7 +60,9 @@ def test_a_limit_without_a_name_is_the_applications() -> None:
 def test_reserved_connections_depend_on_the_version() -> None:
     """3 for superusers in all; reserved_connections is 0 by default."""
     for major in (13, 16, 18):
-        done = check(numbers(100, postgres=major), fleet=Fleet(pods=1, pool=97), stage=Stage.REST)
+        done = check(
+            numbers(100, postgres=major), fleet=Fleet(pods=1, pool=97), stage=RolloutStage.REST
+        )
         assert done.fits
         assert done.limits[0].capacity == 97
     assert set(numbers(100, postgres=15).reserved) == {"superuser_reserved_connections"}
@@ -76,7 +79,7 @@ def test_what_is_expected_stands_beside_what_can_be_reached() -> None:
 
 def test_connections_from_elsewhere_count_at_every_stage() -> None:
     done = check(plain(300), fleet=ELEVEN, others={"monitoring": 3, "migrations": 2})
-    assert [done.reachable(stage) for stage in Stage] == [115, 145, 165, 225]
+    assert [done.reachable(stage) for stage in RolloutStage] == [115, 145, 165, 225]
 
 
 # Fewer.
@@ -129,11 +132,11 @@ def test_clients_go_through_the_pooler_unless_they_name_the_server_itself() -> N
     )
     done = check(plain(100), [Manifest(web + jobs)], pgbouncer=ini)
     assert done.pooled == {"web"}
-    assert [(one.name, one.reachable[Stage.OVERLAP]) for one in done.terms] == [
+    assert [(one.name, one.reachable[RolloutStage.OVERLAP]) for one in done.terms] == [
         ("PgBouncer", 40), ("jobs", 10),
     ]  # fmt: skip
     clients = done.limits[-1]
-    assert (clients.capacity, clients.demand[Stage.OVERLAP]) == (158, 80)  # 2 x 79; 16 x 5
+    assert (clients.capacity, clients.demand[RolloutStage.OVERLAP]) == (158, 80)  # 2 x 79; 16 x 5
     assert check(plain(100), [Manifest(web + jobs)], pgbouncer=ini, direct=["web"]).pooled == set()
 
 
@@ -143,7 +146,7 @@ def test_a_pooler_in_a_manifest_has_its_pods_and_its_surge() -> None:
     web = deployment("web", 2, env={"DATABASE_URL": "postgres://shop@pooler/shop"})
     ini = PgBouncer(text="[databases]\nshop = host=db\n[pgbouncer]\n")
     done = check(plain(100), [Manifest(pooler + web)], pgbouncer=ini)
-    assert [done.reachable(stage) for stage in Stage] == [60, 80, 80, 80]
+    assert [done.reachable(stage) for stage in RolloutStage] == [60, 80, 80, 80]
 
 
 def test_databases_of_another_server_are_not_counted() -> None:

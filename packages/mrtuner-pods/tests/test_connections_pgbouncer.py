@@ -9,7 +9,7 @@ from mrtuner_pods.connections import (
     Given,
     Manifest,
     PgBouncer,
-    Stage,
+    RolloutStage,
     check,
     numbers,
 )
@@ -22,7 +22,7 @@ REPORTS = deployment("reports", 1, env={"DATABASE_URL": "postgres://reports@pool
 
 def through(text: str, *manifests: str, **more: object) -> Check:
     read = [Manifest("".join(manifests or (WEB,)), "app.yaml")]
-    return check(plain(500), read, pgbouncer=PgBouncer(text=text), stage=Stage.REST, **more)  # type: ignore[arg-type]
+    return check(plain(500), read, pgbouncer=PgBouncer(text=text), stage=RolloutStage.REST, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_a_role_that_the_pooler_imposes_is_the_one_that_is_limited() -> None:
     """Every client is app at the server: 20 connections, of 15 that app may have."""
     text = "[databases]\nshop = host=db user=app\n[pgbouncer]\npool_mode = transaction\n"
     database = numbers(500, reserved=0, role_limits={"app": 15, "shop": 1})
-    done = check(database, [Manifest(WEB)], pgbouncer=PgBouncer(text=text), stage=Stage.REST)
-    assert [(one.name, one.fits(Stage.REST)) for one in done.limits] == [
+    done = check(database, [Manifest(WEB)], pgbouncer=PgBouncer(text=text), stage=RolloutStage.REST)
+    assert [(one.name, one.fits(RolloutStage.REST)) for one in done.limits] == [
         ("max_connections", True),
         ("limit of role app", False),
         ("max_client_conn of PgBouncer", True),
@@ -89,7 +89,7 @@ data:
 ---
 """
     done = check(plain(100), [Manifest(configuration + pooler + WEB, "app.yaml")])
-    assert [done.reachable(stage) for stage in Stage] == [24, 32, 32, 32]
+    assert [done.reachable(stage) for stage in RolloutStage] == [24, 32, 32, 32]
     assert done.terms[0].where == "app.yaml:2 ConfigMap pooler"
     assert not done.warnings
 
@@ -109,7 +109,7 @@ spec:
 ---
 """
     done = check(plain(100), [Manifest(pooler + WEB, "app.yaml")])
-    assert [done.reachable(stage) for stage in Stage] == [24, 36, 36, 36]
+    assert [done.reachable(stage) for stage in RolloutStage] == [24, 36, 36, 36]
     assert done.limits[-1].capacity == 600
     assert done.pooler is not None
     assert done.pooler.mode == "transaction"
@@ -123,7 +123,7 @@ def test_a_late_pgbouncer_keeps_its_connections_while_it_terminates() -> None:
                             container=f"image: edoburu/pgbouncer:{tag}")  # fmt: skip
         ini = PgBouncer(text="[databases]\nshop = host=db\n[pgbouncer]\n")
         done = check(plain(500), [Manifest(pooler + WEB)], pgbouncer=ini)
-        return [done.reachable(stage) for stage in Stage]
+        return [done.reachable(stage) for stage in RolloutStage]
 
     assert stages("v1.22.1") == stages("latest") == [60, 80, 80, 80]
     assert stages("v1.23.1-p2") == [60, 80, 80, 120]
@@ -137,5 +137,5 @@ def test_options_may_name_a_container() -> None:
 """
     text = WEB.replace("      containers:\n", "      containers:\n" + second)
     given = Given(pool={"web/agent": 2})
-    done = check(plain(100), [Manifest(text)], given=given, stage=Stage.REST)
+    done = check(plain(100), [Manifest(text)], given=given, stage=RolloutStage.REST)
     assert done.workloads[0].per_pod == 7

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from machine import needs
 from mrtuner.catalog.timers import EVIDENCE
 from mrtuner.facts import Fact
-from mrtuner_pods.connections import Fleet, Given, Stage, check
+from mrtuner_pods.connections import Fleet, Given, RolloutStage, check
 from mrtuner_pods.connections.model import Rollout
 from mrtuner_pods.connections.schedule import least_gap
 from mrtuner_pods.frameworks import app_servers, framework, frameworks
@@ -23,7 +23,7 @@ from sizing_manifests import URL, autoscaler, checked, cron_job, deployment, pla
 def stages(*texts: str, pool: int = 1) -> list[int | None]:
     given = Given(pool={"": pool})
     done = checked(*texts, given=given)
-    return [done.reachable(stage) for stage in Stage]
+    return [done.reachable(stage) for stage in RolloutStage]
 
 
 # Pods.
@@ -63,14 +63,19 @@ def test_some_replace_a_pod_only_when_it_is_gone(text: str) -> None:
     assert stages(text) == [3, 3, 3, 3]
 
 
-@drawn(st.integers(1, 500), st.integers(0, 100), st.integers(0, 100), st.sampled_from(list(Stage)))
+@drawn(
+    st.integers(1, 500),
+    st.integers(0, 100),
+    st.integers(0, 100),
+    st.sampled_from(list(RolloutStage)),
+)
 def test_later_stages_have_no_fewer_pods_and_never_more_than_two_generations(
-    wanted: int, surge: int, unavailable: int, stage: Stage
+    wanted: int, surge: int, unavailable: int, stage: RolloutStage
 ) -> None:
     one = Rollout(
         desired=Fact(wanted, ""), surge=Fact(surge, ""), unavailable=Fact(unavailable, "")
     )
-    pods = [one.pods(each) or 0 for each in Stage]
+    pods = [one.pods(each) or 0 for each in RolloutStage]
     assert pods == sorted(pods)
     assert wanted <= (one.pods(stage) or 0) <= 2 * wanted
 
@@ -109,7 +114,7 @@ def test_a_daemon_set_with_a_surge_has_more_pods_in_a_rollout() -> None:
     surge = "updateStrategy: {rollingUpdate: {maxSurge: 30%, maxUnavailable: 0}}"
     text = deployment(replicas=None, kind="DaemonSet", spec=surge)
     done = checked(text, given=Given(nodes=12, pool={"": 1}))
-    assert [done.reachable(stage) for stage in Stage] == [12, 16, 16, 24]
+    assert [done.reachable(stage) for stage in RolloutStage] == [12, 16, 16, 24]
 
 
 SCALED_JOB = """\
@@ -170,7 +175,7 @@ def test_a_disruption_budget_limits_drains_and_no_rollout(spec: str, said: str) 
         text += "---\n"
     done = checked(text, budget, given=Given(pool={"": 1}))
     # 25 % of 7: 2 more, 1 away; 14 while all are replaced.
-    assert [done.reachable(stage) for stage in Stage] == [7, 9, 10, 14]
+    assert [done.reachable(stage) for stage in RolloutStage] == [7, 9, 10, 14]
     (note,) = [one for one in done.notes if "PodDisruptionBudget" in one]
     assert note.endswith(said)
 
@@ -339,8 +344,8 @@ def test_several_databases_of_one_server_have_a_pool_each() -> None:
         "REPLICA_DATABASE_URL": "postgres://shop@replica/shop",
     }  # fmt: skip
     done = checked(deployment(replicas=1, env=env))
-    assert [done.reachable(Stage.REST, server) for server in ("db", "replica")] == [15, 5]
-    assert done.reachable(Stage.REST) == 15
+    assert [done.reachable(RolloutStage.REST, server) for server in ("db", "replica")] == [15, 5]
+    assert done.reachable(RolloutStage.REST) == 15
 
 
 def test_config_maps_and_secrets_are_read_where_they_are_here() -> None:
@@ -437,7 +442,7 @@ def test_a_pool_without_a_limit_is_unbounded_and_never_fits(
 def test_plain_numbers_do_without_a_manifest() -> None:
     """6 machines x 4 workers x 3 databases x (5 + 2); a rollout of all at once."""
     fleet = Fleet(pods=6, workers=4, databases=3, pool=5, overflow=2)
-    done = check(plain(504), fleet=fleet, stage=Stage.REST)
+    done = check(plain(504), fleet=fleet, stage=RolloutStage.REST)
     assert (done.reachable(), done.fits) == (504, True)
     assert check(plain(504), fleet=fleet).reachable() == 1008
 
@@ -503,4 +508,4 @@ def test_rails_has_this_default_and_a_url_wins() -> None:
     assert framework("rails").default().size == 5
     assert json.loads(done.stdout) == {"plain": 5, "pool": 7}
     env = {"DATABASE_URL": given["pool"], "RAILS_ENV": "production"}
-    assert checked(deployment(replicas=1, env=env)).reachable(Stage.REST) == 7
+    assert checked(deployment(replicas=1, env=env)).reachable(RolloutStage.REST) == 7

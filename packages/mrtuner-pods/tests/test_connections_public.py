@@ -7,7 +7,7 @@ from mrtuner_pods.connections import (
     Given,
     Manifest,
     PgBouncer,
-    Stage,
+    RolloutStage,
     check,
     numbers,
 )
@@ -20,7 +20,7 @@ def test_a_rollout_of_15_pods_has_22_at_first() -> None:
     25 % of 15 is 3.75: 4 pods of surge, 3 unavailable; 15 + 4 + 3. All of them: 30.
     """
     done = checked(deployment(replicas=None), autoscaler(15), given=Given(pool={"web": 1}))
-    assert [done.reachable(stage) for stage in Stage] == [15, 19, 22, 30]
+    assert [done.reachable(stage) for stage in RolloutStage] == [15, 19, 22, 30]
 
 
 def test_26_pods_need_338_connections() -> None:
@@ -29,9 +29,9 @@ def test_26_pods_need_338_connections() -> None:
     Its chart counts the pods, 26 at the peak; the budget of 200 is too small, 338 is the least.
     """
     pods = Fleet(pods=26, pool=1, overflow=12)
-    assert check(plain(338), fleet=pods, stage=Stage.REST).fits
-    assert not check(plain(337), fleet=pods, stage=Stage.REST).fits
-    done = check(plain(200), fleet=pods, stage=Stage.REST)
+    assert check(plain(338), fleet=pods, stage=RolloutStage.REST).fits
+    assert not check(plain(337), fleet=pods, stage=RolloutStage.REST).fits
+    done = check(plain(200), fleet=pods, stage=RolloutStage.REST)
     assert (done.reachable(), done.fits) == (338, False)
 
 
@@ -90,7 +90,7 @@ def test_pools_are_of_a_worker_not_of_a_pod() -> None:
                     "DB_POOL_SIZE": "15", "DB_MAX_OVERFLOW": "30",
                 },
             ),
-            stage=Stage.REST,
+            stage=RolloutStage.REST,
         )  # fmt: skip
         return done.reachable()
 
@@ -105,10 +105,10 @@ def test_the_pooler_itself_refuses_clients() -> None:
         "[pgbouncer]\npool_mode = transaction\nmax_client_conn = 3000\n"
     )
     done = check(
-        plain(5000), fleet=Fleet(pods=460, pool=20), stage=Stage.REST,
+        plain(5000), fleet=Fleet(pods=460, pool=20), stage=RolloutStage.REST,
         pgbouncer=PgBouncer(text=text, pods=2),
     )  # fmt: skip
     limit = done.first
     assert limit.name == "max_client_conn of PgBouncer"
-    assert (limit.demand[Stage.REST], limit.capacity) == (9_200, 6_000)
+    assert (limit.demand[RolloutStage.REST], limit.capacity) == (9_200, 6_000)
     assert not done.fits

@@ -26,7 +26,7 @@ from mrtuner_pods.connections import (
     Given,
     Manifest,
     PgBouncer,
-    Stage,
+    RolloutStage,
     check,
 )
 from mrtuner_pods.connections.database import of_server
@@ -82,8 +82,10 @@ def refusal(dsn: str) -> str:
 def fits_exactly(database: Database, ceiling: int, role: str | None = "app") -> Check:
     """Assert that one pod with the ceiling fits and one connection more does not."""
     given = Given(role=role, dbname="shop")
-    done = check(database, fleet=Fleet(pods=1, pool=ceiling), given=given, stage=Stage.REST)
-    more = check(database, fleet=Fleet(pods=1, pool=ceiling + 1), given=given, stage=Stage.REST)
+    done = check(database, fleet=Fleet(pods=1, pool=ceiling), given=given, stage=RolloutStage.REST)
+    more = check(
+        database, fleet=Fleet(pods=1, pool=ceiling + 1), given=given, stage=RolloutStage.REST
+    )
     assert done.fits
     assert not more.fits
     return more
@@ -159,7 +161,7 @@ def test_a_limit_counts_for_the_role_that_a_connection_string_names(
     cluster = new_cluster(18, FEW)
     prepared(cluster, "CREATE ROLE shop LOGIN CONNECTION LIMIT 9")
     manifest = Manifest(deployment(replicas=2), "app.yaml")
-    done = check(limits_of(cluster), [manifest], stage=Stage.REST)
+    done = check(limits_of(cluster), [manifest], stage=RolloutStage.REST)
     assert (done.reachable(), done.first.name) == (10, "limit of role shop")
     assert done.database.open_now == 0
 
@@ -221,7 +223,9 @@ def through(
         )
         for number, who in enumerate(clients)
     ]  # fmt: skip
-    return check(database, manifests, pgbouncer=PgBouncer(text=text, pods=pods), stage=Stage.REST)
+    return check(
+        database, manifests, pgbouncer=PgBouncer(text=text, pods=pods), stage=RolloutStage.REST
+    )
 
 
 def in_transactions(stack: ExitStack, port: int, users: Sequence[str], number: int) -> None:

@@ -15,7 +15,7 @@ from mrtuner_pods.connections import (
     Given,
     Manifest,
     PgBouncer,
-    Stage,
+    RolloutStage,
     check,
     numbers,
     text,
@@ -27,7 +27,7 @@ HERE = Path(__file__).parent / "manifests"
 
 def answered(name: str, connections: int = 1000) -> Check:
     text = (HERE / name).read_text(encoding="utf-8")
-    return check(numbers(connections), [Manifest(text, name)], stage=Stage.REST)
+    return check(numbers(connections), [Manifest(text, name)], stage=RolloutStage.REST)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_two_servers_are_judged_one_by_one() -> None:
     assert [done.reachable(server=one) for one in done.servers] == [40, 40]
     assert (done.fits, done.reachable()) == (True, 40)
     tight = answered("07-two-hosts.yaml", 35)
-    assert [one.name for one in tight.limits if not one.fits(Stage.REST)] == [
+    assert [one.name for one in tight.limits if not one.fits(RolloutStage.REST)] == [
         "max_connections of db-a.example.internal", "max_connections of db-b.example.internal",
     ]  # fmt: skip
     assert [one.workload for one in tight.remedies().fewer] == ["a", "b"]
@@ -100,14 +100,18 @@ def test_one_server_has_one_name() -> None:
     """With a port, with its namespace, in capitals: 10 and 100 connections to one server."""
     web = deployment('["run"]', "SPRING_DATASOURCE_URL=jdbc:postgresql://db.prod.svc:5432/s")
     login = deployment('["start"]', "KC_DB=postgres", "KC_DB_URL_HOST=DB:5432", name="login")
-    done = check(numbers(1000), [Manifest(f"{web}---\n{login}")], stage=Stage.REST)
+    done = check(numbers(1000), [Manifest(f"{web}---\n{login}")], stage=RolloutStage.REST)
     assert (done.servers, done.reachable()) == ((), 220)
 
 
 def test_clients_of_a_pooler_in_session_mode_keep_their_sessions() -> None:
     """4 x 30 clients compete for 20 sessions: 100 wait, whatever max_connections is."""
     done = answered("12-pgbouncer-image.yaml", 5000)
-    assert (done.fits, done.first.capacity, done.first.demand[Stage.REST]) == (False, 20, 120)
+    assert (done.fits, done.first.capacity, done.first.demand[RolloutStage.REST]) == (
+        False,
+        20,
+        120,
+    )
     assert "session mode" in done.first.name
 
 
@@ -161,7 +165,9 @@ URL = "DATABASE_URL=postgres://app@db/shop"
     ],
 )  # fmt: skip
 def test_how_commands_are_read(command: str, variables: list[str], each: int) -> None:
-    done = check(numbers(1000), [Manifest(deployment(command, *variables))], stage=Stage.REST)
+    done = check(
+        numbers(1000), [Manifest(deployment(command, *variables))], stage=RolloutStage.REST
+    )
     assert done.unjudged == ()
     assert sum(one.per_pod or 0 for one in done.workloads) == each
 
@@ -181,7 +187,7 @@ def test_how_commands_are_read(command: str, variables: list[str], each: int) ->
 def test_other_databases_are_not_counted(variables: list[str]) -> None:
     postgres = deployment('["run"]', "SPRING_DATASOURCE_URL=jdbc:postgresql://db/s", name="ours")
     other = deployment('["run"]', *variables)
-    done = check(numbers(1000), [Manifest(f"{postgres}---\n{other}")], stage=Stage.REST)
+    done = check(numbers(1000), [Manifest(f"{postgres}---\n{other}")], stage=RolloutStage.REST)
     assert ([one.name for one in done.workloads], done.unjudged) == (["ours"], ())
 
 
@@ -201,7 +207,7 @@ def test_other_databases_are_not_counted(variables: list[str]) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_counted_is_named_and_never_fits(text: str, why: str) -> None:
-    done = check(numbers(1000), [Manifest(text)], stage=Stage.REST)
+    done = check(numbers(1000), [Manifest(text)], stage=RolloutStage.REST)
     assert not done.fits
     assert not done.exceeds
     assert any(why in one.why for one in done.unjudged)
@@ -211,7 +217,9 @@ def test_what_cannot_be_counted_is_listed_for_all_containers_at_once() -> None:
     first = deployment('["celery", "-A", "a", "worker"]', URL, "DJANGO_SETTINGS_MODULE=a")
     second = deployment('["/app"]', URL, name="api")
     third = deployment('["puma"]', URL, name="shop")
-    done = check(numbers(1000), [Manifest("---\n".join([first, second, third]))], stage=Stage.REST)
+    done = check(
+        numbers(1000), [Manifest("---\n".join([first, second, third]))], stage=RolloutStage.REST
+    )
     assert [one.name for one in done.unjudged] == ["web, container app", "api, container app"]
     assert done.reachable() == 10
 
@@ -228,9 +236,9 @@ def test_a_service_leads_to_the_pooler() -> None:
     web = deployment('["puma"]', "DATABASE_URL=postgres://app@pg/shop")
     jobs = deployment('["sidekiq"]', URL, name="jobs")
     text = "---\n".join([pooler, service, web, jobs])
-    done = check(numbers(1000), [Manifest(text)], stage=Stage.REST)
+    done = check(numbers(1000), [Manifest(text)], stage=RolloutStage.REST)
     assert done.pooled == {"web"}
-    assert [(one.name, one.reachable[Stage.REST]) for one in done.terms] == [
+    assert [(one.name, one.reachable[RolloutStage.REST]) for one in done.terms] == [
         ("PgBouncer", 18), ("jobs", 10),
     ]  # fmt: skip
 
@@ -259,11 +267,11 @@ services:
 
 def test_a_compose_file() -> None:
     """3 x 2 x 4 of web; jobs have 7 threads and Rails' pool of 5. db is the server."""
-    done = check(numbers(1000), [Manifest(COMPOSE, "compose.yaml")], stage=Stage.REST)
-    assert [(one.name, one.kind, one.reachable[Stage.REST]) for one in done.terms] == [
+    done = check(numbers(1000), [Manifest(COMPOSE, "compose.yaml")], stage=RolloutStage.REST)
+    assert [(one.name, one.kind, one.reachable[RolloutStage.REST]) for one in done.terms] == [
         ("web", "Compose service", 24), ("jobs", "Compose service", 5),
     ]  # fmt: skip
-    assert (done.fits, done.reachable(Stage.OVERLAP)) == (True, 29)
+    assert (done.fits, done.reachable(RolloutStage.OVERLAP)) == (True, 29)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +282,7 @@ def test_a_compose_file() -> None:
 )  # fmt: skip
 def test_what_compose_takes_from_elsewhere_is_not_judged(more: str) -> None:
     text = f"services:\n  web:\n    image: shop\n{more}"
-    done = check(numbers(1000), [Manifest(text)], stage=Stage.REST)
+    done = check(numbers(1000), [Manifest(text)], stage=RolloutStage.REST)
     assert (done.fits, done.exceeds, len(done.unjudged)) == (False, False, 1)
 
 
@@ -290,12 +298,12 @@ TASK = """\
 
 def test_a_task_definition_of_ecs() -> None:
     """6 a task; 4 tasks at rest, and twice as many while ECS replaces them: maximumPercent 200."""
-    unknown = check(numbers(1000), [Manifest(TASK)], stage=Stage.REST)
+    unknown = check(numbers(1000), [Manifest(TASK)], stage=RolloutStage.REST)
     assert (unknown.reachable(), unknown.fits) == (6, False)
     assert unknown.unjudged[0].hint == "--replicas shop=N"
     given = Given(replicas={"shop": 4})
-    done = check(numbers(1000), [Manifest(TASK)], given=given, stage=Stage.SURGE)
-    assert [done.reachable(stage) for stage in (Stage.REST, Stage.SURGE)] == [24, 48]
+    done = check(numbers(1000), [Manifest(TASK)], given=given, stage=RolloutStage.SURGE)
+    assert [done.reachable(stage) for stage in (RolloutStage.REST, RolloutStage.SURGE)] == [24, 48]
 
 
 def test_a_procfile() -> None:
@@ -304,8 +312,8 @@ def test_a_procfile() -> None:
         "release: rake db:migrate\nweb: bundle exec puma -w 2 -t 5:5\nworker: bundle exec sidekiq\n"
     )
     given = Given(replicas={"web": 2, "worker": 1})
-    done = check(numbers(1000), [Manifest(text, "Procfile")], given=given, stage=Stage.REST)
-    assert [(one.name, one.reachable[Stage.REST]) for one in done.terms] == [
+    done = check(numbers(1000), [Manifest(text, "Procfile")], given=given, stage=RolloutStage.REST)
+    assert [(one.name, one.reachable[RolloutStage.REST]) for one in done.terms] == [
         ("web", 20), ("worker", 5),
     ]  # fmt: skip
     assert not done.fits
@@ -315,7 +323,7 @@ def test_a_procfile() -> None:
 def test_options_in_a_variable_are_read_also_where_a_quote_is_open() -> None:
     more = 'GUNICORN_CMD_ARGS=--workers=3 --name "shop'
     text = deployment('["gunicorn", "a.wsgi"]', URL, more, "DJANGO_SETTINGS_MODULE=a")
-    (one,) = check(numbers(1000), [Manifest(text)], stage=Stage.REST).workloads
+    (one,) = check(numbers(1000), [Manifest(text)], stage=RolloutStage.REST).workloads
     assert one.per_pod == 3
 
 
@@ -327,5 +335,5 @@ def test_a_limit_says_what_sets_it_and_whose_it_is() -> None:
     ]  # fmt: skip
     assert " ".join(text.check(told)).count("max_connections = 43 instead of 35") == 1
     fleet, limited = Fleet(pods=4, pool=10), numbers(1000, role_limits={"": 7})
-    (_, role) = pods_check_document(check(limited, fleet=fleet, stage=Stage.REST)).limits
+    (_, role) = pods_check_document(check(limited, fleet=fleet, stage=RolloutStage.REST)).limits
     assert (role.kind, role.admits, role.server) == ("role", 7, None)

@@ -17,7 +17,7 @@ from mrtuner_pods.planning.search import first_that_keeps
 from mrtuner_pods.planning.storm import storm
 from mrtuner_pods.waiting.queues import Layout, quantile, settled, waits
 from mrtuner_pods.waiting.routing import Routing
-from mrtuner_pods.waiting.stages import Site, Stage, Work, simulate
+from mrtuner_pods.waiting.stages import RequestStage, Site, Work, simulate
 from mrtuner_pods.waiting.times import Times, arrivals
 
 USUAL: Final[dict[str, Any]] = {"rate": "400/s", "service_time": "27ms", "wait_p95": "20ms"}
@@ -77,14 +77,14 @@ def test_the_waiting_is_that_of_every_stage() -> None:
 def test_the_binding_stage_is_the_fullest() -> None:
     """By hand: 8 CPUs / 12 ms = 667/s, 60 % of which is asked for; slots are less busy."""
     stages = {one.stage: one for one in puma().stages}
-    assert stages[Stage.DATABASE].capacity == pytest.approx(8 / 0.012)
-    assert stages[Stage.DATABASE].busy == pytest.approx(0.6)
+    assert stages[RequestStage.DATABASE].capacity == pytest.approx(8 / 0.012)
+    assert stages[RequestStage.DATABASE].busy == pytest.approx(0.6)
     slots = puma().layout.slots
-    assert stages[Stage.WORKER].capacity == pytest.approx(slots / 0.027)
+    assert stages[RequestStage.WORKER].capacity == pytest.approx(slots / 0.027)
     lock = puma().layout.pods * puma().layout.workers / 0.009
-    assert stages[Stage.LOCK].capacity == pytest.approx(lock)
-    assert puma().binding is Stage.DATABASE
-    assert usual().binding is Stage.WORKER
+    assert stages[RequestStage.LOCK].capacity == pytest.approx(lock)
+    assert puma().binding is RequestStage.DATABASE
+    assert usual().binding is RequestStage.WORKER
 
 
 def test_a_load_that_is_exactly_the_capacity_is_unstable() -> None:

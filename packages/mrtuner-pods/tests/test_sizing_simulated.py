@@ -13,7 +13,7 @@ import simpy
 
 from mrtuner_pods.waiting.queues import Accepting, Layout, quantile, settled, waits
 from mrtuner_pods.waiting.routing import Routing
-from mrtuner_pods.waiting.stages import Simulated, Site, Stage, Work, simulate
+from mrtuner_pods.waiting.stages import RequestStage, Simulated, Site, Work, simulate
 from mrtuner_pods.waiting.times import Times, arrivals
 
 COUNT = 4_000
@@ -224,7 +224,7 @@ def test_every_request_waits_as_long_as_in_simpy(site: Site, work: Work) -> None
     site = replace(site, routing=Routing.ROUND_ROBIN)
     ours, started, total = both(site, work, a_load(rate=2.1, mean=1.0))
     assert max(total) > 1  # there is something to compare
-    assert ours.stages[Stage.WORKER] == pytest.approx(started, abs=1e-6)
+    assert ours.stages[RequestStage.WORKER] == pytest.approx(started, abs=1e-6)
     assert ours.total == pytest.approx(total, abs=1e-6)
 
 
@@ -258,7 +258,7 @@ def test_the_fast_simulation_and_the_whole_one_agree(
     whole = simulate(arriving, times, site, ONE_PIECE, Random(4))
     fast = waits(arriving, times, layout, routing, Random(4))
     assert max(fast) > 1
-    assert whole.stages[Stage.WORKER] == pytest.approx(fast, abs=1e-6)
+    assert whole.stages[RequestStage.WORKER] == pytest.approx(fast, abs=1e-6)
 
 
 def test_what_is_waited_at_the_stages_adds_up() -> None:

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from mrtuner_pods.waiting.queues import Layout
-from mrtuner_pods.waiting.stages import Site, Stage, Work, simulate
+from mrtuner_pods.waiting.stages import RequestStage, Site, Work, simulate
 from mrtuner_pods.waiting.turns import Turns
 
 Call = Callable[[float, object], None]
@@ -85,8 +85,8 @@ def test_a_request_that_is_handed_over_needs_the_lock_once_more() -> None:
     """
     site = Site(layout=Layout(pods=1, workers=1, threads=3), turn=5.0, hands_over=True)
     found = simulate([0.0, 1.0, 2.0], [4.0, 2.0, 2.0], site, Work(), Random(1))
-    assert found.stages[Stage.LOCK] == (0.0, 3.0, 4.0)
-    assert found.total == found.stages[Stage.LOCK]
+    assert found.stages[RequestStage.LOCK] == (0.0, 3.0, 4.0)
+    assert found.total == found.stages[RequestStage.LOCK]
 
 
 def test_who_hands_over_waits_behind_what_came_between() -> None:
@@ -102,13 +102,13 @@ def test_who_hands_over_waits_behind_what_came_between() -> None:
         simulate(*load, Site(layout=layout, turn=5.0, hands_over=over), work, Random(1))
         for over in (False, True)
     )
-    assert plain.stages[Stage.LOCK] == (2.0, 0.0, 2.0)
-    assert handed.stages[Stage.LOCK] == (1.0, 0.0, 4.0)
+    assert plain.stages[RequestStage.LOCK] == (2.0, 0.0, 2.0)
+    assert handed.stages[RequestStage.LOCK] == (1.0, 0.0, 4.0)
 
 
 def test_an_event_loop_takes_every_request_and_lets_it_wait_in_the_pool() -> None:
     """By hand: one connection; 0 to 4, 4 to 8, and the third, of 2, from 8 on."""
     site = Site(layout=Layout(pods=1, workers=1), any_number=True, pool=1)
     found = simulate([0.0, 1.0, 2.0], [4.0, 4.0, 2.0], site, Work(cpu=0, database=1), Random(1))
-    assert found.stages[Stage.POOL] == (0.0, 3.0, 6.0)
-    assert found.total == found.stages[Stage.POOL]
+    assert found.stages[RequestStage.POOL] == (0.0, 3.0, 6.0)
+    assert found.total == found.stages[RequestStage.POOL]

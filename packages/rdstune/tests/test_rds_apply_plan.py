@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrtuner.aws.rds import GroupParameter
-from mrtuner.change.record import Entry
+from mrtuner.change.record import ParameterChange
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.grammar import FormulaError
 from rds_flows import Wanted, wanted
@@ -102,8 +102,8 @@ def test_a_default_group_is_never_changed() -> None:
         group_name("default.postgres17")
 
 
-def entry(number: int, after: str | None = "1", *, static: bool = False) -> Entry:
-    return Entry(name=f"p{number}", before=None, after=after, restart=static, in_force="")
+def entry(number: int, after: str | None = "1", *, static: bool = False) -> ParameterChange:
+    return ParameterChange(name=f"p{number}", before=None, after=after, restart=static, in_force="")
 
 
 def test_a_call_names_at_most_twenty_parameters() -> None:

@@ -16,7 +16,7 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.files import LARGEST, read_stream
 from rds_flows import new_group
 from rdstune.formats import GroupLine, render_group
-from rdstune.group.read import Entry, WrittenGroup, is_file, read, read_live, read_text
+from rdstune.group.read import GroupEntry, WrittenGroup, is_file, read, read_live, read_text
 from rdstune.lint.check import lint
 
 TERRAFORM = """\
@@ -121,7 +121,7 @@ def test_terraform_resources_are_read_with_their_lines() -> None:
     app, aurora = terraform()
     assert (app.name, app.family, app.cluster, app.line) == ("app-pg17", "postgres17", False, 3)
     assert (aurora.name, aurora.family, aurora.cluster) == ("aurora", "aurora-postgresql16", True)
-    assert app.entries[0] == Entry(
+    assert app.entries[0] == GroupEntry(
         name="shared_buffers",
         value="{DBInstanceClassMemory/32768}",
         method="pending-reboot",
@@ -171,8 +171,8 @@ module "other" {
     [group] = terraform(text)
     assert (group.name, group.family, group.line) == ("db", "postgres16", 1)
     assert group.entries == (
-        Entry(name="work_mem", value="4096", method="immediate", line=6),
-        Entry(name="max_connections", value="200", method="pending-reboot", line=9),
+        GroupEntry(name="work_mem", value="4096", method="immediate", line=6),
+        GroupEntry(name="max_connections", value="200", method="pending-reboot", line=9),
     )
 
 

@@ -22,7 +22,7 @@ from mrtuner.catalog.families import families, family
 from rdstune.cli import rdstune
 from rdstune.formats import GroupLine, render_group
 from rdstune.group.derive import design
-from rdstune.group.read import Entry, WrittenGroup, read_live, read_text
+from rdstune.group.read import GroupEntry, WrittenGroup, read_live, read_text
 from rdstune.lint.check import Finding, Severity, lint
 from rdstune.lint.suggestions import mended
 
@@ -30,9 +30,9 @@ ONE = "db.r6g.xlarge"
 
 
 def group(
-    *entries: Entry, family: str | None = "postgres17", cluster: bool = False, **values: str
+    *entries: GroupEntry, family: str | None = "postgres17", cluster: bool = False, **values: str
 ) -> WrittenGroup:
-    listed = [Entry(name=name, value=value) for name, value in values.items()]
+    listed = [GroupEntry(name=name, value=value) for name, value in values.items()]
     return WrittenGroup(
         entries=(*entries, *listed), source="main.tf", family=family, cluster=cluster, line=1
     )
@@ -86,7 +86,7 @@ def test_bytes_as_pages_ask_for_two_thousand_times_the_memory() -> None:
 def test_a_wrong_unit_is_named_with_the_formula_that_was_meant(
     name: str, value: str, times: str, remedy: str
 ) -> None:
-    finding = only(group(Entry(name=name, value=value)), "wrong-unit")
+    finding = only(group(GroupEntry(name=name, value=value)), "wrong-unit")
     assert finding.what == f"{value} asks for {times} times the memory"
     assert finding.remedy == f"Write {remedy}"
 
@@ -200,7 +200,7 @@ def test_where_little_is_lost_it_is_only_told() -> None:
 def test_a_unit_suffix_is_refused_with_the_number_in_base_units(
     name: str, value: str, remedy: str
 ) -> None:
-    finding = only(group(Entry(name=name, value=value)), "unit-suffix")
+    finding = only(group(GroupEntry(name=name, value=value)), "unit-suffix")
     assert finding.severity is Severity.ERROR
     assert finding.remedy == remedy
 
@@ -293,10 +293,10 @@ def test_names_are_looked_up_as_rds_writes_them() -> None:
 
 
 def test_static_and_immediate_is_an_error_for_the_whole_call() -> None:
-    entry = Entry(name="shared_buffers", value="16384", method="immediate", line=7)
+    entry = GroupEntry(name="shared_buffers", value="16384", method="immediate", line=7)
     finding = only(group(entry), "static-immediate")
     assert (finding.severity, finding.location) == (Severity.ERROR, "main.tf:7")
-    waits = Entry(name="work_mem", value="4096", method="pending-reboot")
+    waits = GroupEntry(name="work_mem", value="4096", method="pending-reboot")
     assert only(group(waits), "waits-needlessly").severity is Severity.INFO
 
 
@@ -304,7 +304,7 @@ def test_names_that_the_family_does_not_list_are_found() -> None:
     finding = only(group(shared_bufers="16384"), "unknown-parameter")
     assert finding.severity is Severity.ERROR
     assert "shared_buffers" in finding.remedy
-    extension = only(group(Entry(name="my_extension.level", value="1")), "unknown-parameter")
+    extension = only(group(GroupEntry(name="my_extension.level", value="1")), "unknown-parameter")
     assert extension.severity is Severity.WARNING
 
 
@@ -318,13 +318,13 @@ def test_what_customers_cannot_set_is_found_with_its_evidence() -> None:
 def test_a_cluster_parameter_in_an_instance_group_is_found() -> None:
     aurora = family("aurora-postgresql16")
     name = next(name for name in aurora.parameters if aurora.parameter(name).level == "cluster")
-    entry = Entry(name=name, value=None, unknown="var.x")
+    entry = GroupEntry(name=name, value=None, unknown="var.x")
     assert found(group(entry, family=aurora.name), "cluster-level")
     assert not found(group(entry, family=aurora.name, cluster=True), "cluster-level")
 
 
 def test_a_parameter_set_twice_is_found_at_its_second_line() -> None:
-    entries = [Entry(name="jit", value="0", line=3), Entry(name="JIT", value="1", line=9)]
+    entries = [GroupEntry(name="jit", value="0", line=3), GroupEntry(name="JIT", value="1", line=9)]
     finding = only(group(*entries), "duplicate")
     assert (finding.severity, finding.line) == (Severity.ERROR, 9)
 
@@ -361,7 +361,7 @@ def test_what_is_no_worse_than_awss_defaults_is_not_blamed() -> None:
 
 
 def test_a_value_that_is_not_known_yet_is_told_and_nothing_made_of_it() -> None:
-    [finding] = lint(group(Entry(name="work_mem", value=None, unknown="var.x", line=4)))
+    [finding] = lint(group(GroupEntry(name="work_mem", value=None, unknown="var.x", line=4)))
     assert (finding.check, finding.severity) == ("not-known", Severity.INFO)
     assert finding.what.endswith("var.x")
 
@@ -389,7 +389,7 @@ def test_a_group_of_another_engine_is_said_to_be_unchecked() -> None:
 
 
 def test_what_aws_says_of_a_parameter_overrules_what_is_known() -> None:
-    entry = Entry(
+    entry = GroupEntry(
         name="work_mem", value="4096", method="immediate", apply_type="static", allowed="64-1000"
     )
     checks = {finding.check for finding in lint(group(entry))}
@@ -398,9 +398,11 @@ def test_what_aws_says_of_a_parameter_overrules_what_is_known() -> None:
 
 def test_findings_stand_in_the_order_of_lines_the_worst_first() -> None:
     entries = [
-        Entry(name="jit", value="perhaps", line=9),
-        Entry(name="shared_buffers", value="{DBInstanceClassMemory/4}", method="immediate", line=5),
-        Entry(name="work_mem", value="4096", method="pending-reboot", line=5),
+        GroupEntry(name="jit", value="perhaps", line=9),
+        GroupEntry(
+            name="shared_buffers", value="{DBInstanceClassMemory/4}", method="immediate", line=5
+        ),
+        GroupEntry(name="work_mem", value="4096", method="pending-reboot", line=5),
     ]
     assert [(each.line, each.severity) for each in lint(group(*entries))] == [
         (5, Severity.ERROR),
@@ -415,7 +417,7 @@ def test_awss_own_defaults_have_no_errors(name: str) -> None:
     """Some have undocumented shapes, some truncate: reported, but not as errors."""
     known = family(name)
     entries = [
-        Entry(name=each.name, value=each.default)
+        GroupEntry(name=each.name, value=each.default)
         for each in known.parameters.values()
         if each.default is not None and each.modifiable
     ]
@@ -482,14 +484,14 @@ PIECES = (
 @settings(deadline=None, max_examples=300)
 def test_no_value_is_too_odd_to_be_looked_at(name: str, value: str) -> None:
     lint(
-        group(Entry(name=name, value=value)),
+        group(GroupEntry(name=name, value=value)),
         classes=[instance_class("db.t3.micro"), instance_class(ONE)],
     )
 
 
 @pytest.mark.parametrize("name", ["work_mem", "random_page_cost"])
 def test_a_word_for_a_number_is_an_error(name: str) -> None:
-    finding = only(group(Entry(name=name, value="much")), "out-of-range")
+    finding = only(group(GroupEntry(name=name, value="much")), "out-of-range")
     assert (finding.severity, finding.what) == (Severity.ERROR, "'much' is not a number")
 
 
@@ -716,7 +718,7 @@ def test_both_branches_of_a_condition_in_a_template_are_judged() -> None:
 def test_what_holds_in_every_family_is_judged_without_one() -> None:
     """max_connections is static in all of them; work_mem at 64 MB fits no usual class."""
     written = group(
-        Entry(name="max_connections", value="200", method="immediate"),
+        GroupEntry(name="max_connections", value="200", method="immediate"),
         family=None,
         work_mem="2097152",
         shared_bufers="1",
@@ -734,7 +736,7 @@ def test_what_holds_in_every_family_is_judged_without_one() -> None:
 )
 def test_a_group_of_no_family_may_be_one_of_mysql(names: tuple[str, ...]) -> None:
     """There max_connections is dynamic; PostgreSQL's rules would be wrong."""
-    entries = (Entry(name=name, value="utf8", method="immediate") for name in names)
+    entries = (GroupEntry(name=name, value="utf8", method="immediate") for name in names)
     [finding] = lint(group(*entries, family=None))
     assert (finding.check, finding.severity) == ("family-unknown", Severity.INFO)
 

@@ -15,7 +15,7 @@ from mrtuner.inputs import Workload
 from rdstune.group.request import GroupRequest
 from rdstune.group.screening import SOME_STORAGE, TOLERANCE, Screening
 from rdstune.group.sizes import on_class
-from rdstune.group.source import Entry, WrittenGroup
+from rdstune.group.source import GroupEntry, WrittenGroup
 from rdstune.lint.check import lint
 
 MEMORY = st.integers(2_000, 40_000_000).map(lambda by: f"{{DBInstanceClassMemory/{by}}}")
@@ -75,6 +75,6 @@ def _group(draw: random.Random, number: int) -> WrittenGroup:
     }
     kept = {name: value for name, value in values.items() if draw.random() < 0.8}
     return WrittenGroup(
-        entries=tuple(Entry(name=name, value=value) for name, value in kept.items()),
+        entries=tuple(GroupEntry(name=name, value=value) for name, value in kept.items()),
         source="many.tf", family=f"postgres{draw.randint(15, 17)}", line=number,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from formula_oracle import worth
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.families import family
 from mrtuner.formula.class_memory import class_memory
-from rdstune.group.read import Entry, WrittenGroup
+from rdstune.group.read import GroupEntry, WrittenGroup
 from rdstune.lint.check import Severity, lint
 
 FAMILY = family("postgres17")
@@ -29,7 +29,7 @@ A_QUARTER_AT_MOST_8_GB = "LEAST({DBInstanceClassMemory/32768},1048576)"
 
 
 def group(**values: str) -> WrittenGroup:
-    entries = tuple(Entry(name=name, value=text) for name, text in values.items())
+    entries = tuple(GroupEntry(name=name, value=text) for name, text in values.items())
     return WrittenGroup(entries=entries, source="main.tf", family="postgres17")
 
 

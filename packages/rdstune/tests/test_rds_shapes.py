@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrtuner.formula.expression import CPUS, MEMORY, Constant, Expr, greatest, least
-from rdstune.group.fit import Sample, exactly, nearest, nearness
+from rdstune.group.fit import SizeOnMachine, exactly, nearest, nearness
 
 GIB = 1024**3
 
@@ -39,8 +39,8 @@ def test_a_branch_that_is_right_on_every_machine_is_found() -> None:
     # from 1 GiB on, memory gives 65,536 or more, so the floor of 16,384 never applies
     expression = greatest(16384, least(MEMORY / 16384, 1048576))
     samples = [
-        Sample(machine(GIB), 65_536, 65_536),
-        Sample(machine(32 * GIB), 1_048_576, 1_048_576),
+        SizeOnMachine(machine(GIB), 65_536, 65_536),
+        SizeOnMachine(machine(32 * GIB), 1_048_576, 1_048_576),
     ]
     found = nearest(expression, samples)
     assert str(found) == "LEAST({DBInstanceClassMemory/16384},1048576)"
@@ -51,7 +51,7 @@ def test_a_line_with_an_offset_is_found_where_nothing_else_is_near() -> None:
     # 10 for each GiB beyond the first two
     expression = greatest(0, least(MEMORY / (GIB // 10) - 20, MEMORY / (GIB // 10)))
     values = {4: 20, 8: 60, 16: 140, 64: 620}
-    samples = [Sample(machine(gib * GIB), value, value) for gib, value in values.items()]
+    samples = [SizeOnMachine(machine(gib * GIB), value, value) for gib, value in values.items()]
     found = nearest(expression, samples)
     assert str(found).startswith("SUM({DBInstanceClassMemory/")
     for sample in samples:
@@ -60,16 +60,19 @@ def test_a_line_with_an_offset_is_found_where_nothing_else_is_near() -> None:
 
 def test_what_the_budget_allows_is_never_passed() -> None:
     samples = [
-        Sample(machine(4 * GIB), 100, 100),
-        Sample(machine(8 * GIB), 400, 150),
-        Sample(machine(16 * GIB), 800, 800, weight=10),
+        SizeOnMachine(machine(4 * GIB), 100, 100),
+        SizeOnMachine(machine(8 * GIB), 400, 150),
+        SizeOnMachine(machine(16 * GIB), 800, 800, weight=10),
     ]
     found = nearest(MEMORY / (GIB // 50), samples)
     assert all(found.evaluate(sample.machine) <= sample.most for sample in samples)
 
 
 def test_nearness_is_the_smaller_over_the_larger_by_weight() -> None:
-    samples = [Sample(machine(8 * GIB), 2, 2, weight=3.0), Sample(machine(4 * GIB), 1, 1)]
+    samples = [
+        SizeOnMachine(machine(8 * GIB), 2, 2, weight=3.0),
+        SizeOnMachine(machine(4 * GIB), 1, 1),
+    ]
     four = exactly(Constant(4))
     assert four is not None
     assert nearness(four, samples) == pytest.approx((3 * 0.5 + 0.25) / 4)

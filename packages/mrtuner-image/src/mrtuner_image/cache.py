@@ -32,13 +32,13 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from mrtuner.errors import BadValue
-from mrtuner_image.context import Context, Entry
+from mrtuner_image.context import Context, ContextEntry
 from mrtuner_image.dockerfile import (
     NO_BASE,
     Builder,
+    BuildStage,
     Dockerfile,
     Instruction,
-    Stage,
     assigned,
     expanded,
 )
@@ -46,7 +46,7 @@ from mrtuner_image.sources import Source, is_remote, sources
 
 State = Literal["cached", "rebuilt", "unknown"]
 #: Returns a text that changes with a file's contents.
-Digest = Callable[[Entry], str]
+Digest = Callable[[ContextEntry], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,6 @@ class Step:
 
     @property
     def inputs(self) -> tuple[Source, ...]:
-        """The parts of the context whose changes change this line."""
         return self.copied + self.mounted
 
 
@@ -72,7 +71,7 @@ class Step:
 class PlannedStage:
     """A stage with the keys of its lines; `base` is a stage's number or an image's name."""
 
-    stage: Stage
+    stage: BuildStage
     base: int | str
     steps: tuple[Step, ...]
     needed: bool  # others are skipped
@@ -137,7 +136,7 @@ class _Keys:
     dockerfile: Dockerfile
     context: Context
     digest: Digest
-    stage: Stage
+    stage: BuildStage
     given: Mapping[str, str]
     builder: Builder = "podman"
     environment: dict[str, str] = field(default_factory=dict)

@@ -18,7 +18,7 @@ Kind = Literal["file", "directory", "symlink", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ContextEntry:
     """A path of the context, relative to it."""
 
     path: str
@@ -43,7 +43,7 @@ class Entry:
 
 
 #: Entries read so far, by the rules and the start of the walk, so that none is read twice.
-Found = dict[tuple[IgnoreRules, str], tuple[Entry, ...]]
+Found = dict[tuple[IgnoreRules, str], tuple[ContextEntry, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,15 @@ class Context:
 
     root: Path
     rules: IgnoreRules
-    entries: tuple[Entry, ...]
+    entries: tuple[ContextEntry, ...]
     edits: Mapping[str, bytes] = field(default_factory=dict)  # by path
     found: Found = field(default_factory=dict, repr=False, compare=False)
 
-    def below(self, directory: str) -> tuple[Entry, ...]:
+    def below(self, directory: str) -> tuple[ContextEntry, ...]:
         """The entries below a directory that the rules keep, even if they exclude itself."""
         return tuple(walk(self.root, self.rules, directory, self.edits, self.found))
 
-    def at(self, path: str) -> Entry:
+    def at(self, path: str) -> ContextEntry:
         """What is at a path. OSError if there is nothing."""
         entry, content = entry_at(self.root, path), self.edits.get(path)
         return entry if content is None else _edited(entry, content)
@@ -109,7 +109,7 @@ def read_context(
 
 def walk(
     root: Path, rules: IgnoreRules, start: str, edits: Mapping[str, bytes] | None, found: Found
-) -> Iterator[Entry]:
+) -> Iterator[ContextEntry]:
     """Yield what is below `start`, in the builder's order. Links are not followed, sockets skipped.
 
     An excluded directory is entered only if a pattern may bring back something in it.
@@ -125,7 +125,7 @@ def walk(
             yield entry if content is None else _edited(entry, content)
         for path, content in new.items():
             if not rules.excludes(path):
-                yield _edited(Entry(path, "file", _NEW), content)
+                yield _edited(ContextEntry(path, "file", _NEW), content)
     except OSError as error:
         raise MrTunerError(
             f"cannot read {error.filename}: {error.strerror}",
@@ -137,13 +137,13 @@ def walk(
 _NEW: Final = 0o644
 
 
-def _edited(entry: Entry, content: bytes) -> Entry:
+def _edited(entry: ContextEntry, content: bytes) -> ContextEntry:
     return replace(entry, size=len(content), content=content)
 
 
 def _below(
     root: str, rules: IgnoreRules, directory: str, seen: set[tuple[int, int]]
-) -> Iterator[Entry]:
+) -> Iterator[ContextEntry]:
     with os.scandir(f"{root}/{directory}") as found:
         here = sorted(found, key=lambda entry: os.fsencode(entry.name))
     for item in here:
@@ -156,27 +156,27 @@ def _below(
             yield from _below(root, rules, path, seen)
 
 
-def entry_at(root: Path, path: str) -> Entry:
+def entry_at(root: Path, path: str) -> ContextEntry:
     """Return what is at a path of the context. OSError if there is nothing."""
     found = (root / path).lstat()
     mode, own = stat.S_IMODE(found.st_mode), found.st_uid == os.geteuid()
-    return Entry(path, _kind(found.st_mode), mode, _size(found), own=own)
+    return ContextEntry(path, _kind(found.st_mode), mode, _size(found), own=own)
 
 
-def _entry(item: os.DirEntry[str], path: str, seen: set[tuple[int, int]]) -> Entry | None:
+def _entry(item: os.DirEntry[str], path: str, seen: set[tuple[int, int]]) -> ContextEntry | None:
     found = item.stat(follow_symlinks=False)
     if stat.S_ISSOCK(found.st_mode):
         return None
     kind, mode = _kind(found.st_mode), stat.S_IMODE(found.st_mode)
     own = found.st_uid == os.geteuid()
     if kind == "symlink":
-        return Entry(path, kind, mode, target=os.readlink(item.path), own=own)  # noqa: PTH115
+        return ContextEntry(path, kind, mode, target=os.readlink(item.path), own=own)  # noqa: PTH115
     size = _size(found)
     if size and found.st_nlink > 1:
         if (found.st_dev, found.st_ino) in seen:
             size = 0
         seen.add((found.st_dev, found.st_ino))
-    return Entry(path, kind, mode, size, own=own)
+    return ContextEntry(path, kind, mode, size, own=own)
 
 
 def _size(found: os.stat_result) -> int:

@@ -92,7 +92,7 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class BuildStage:
     """A FROM and the lines below it."""
 
     index: int
@@ -106,10 +106,10 @@ class Stage:
 class Dockerfile:
     """A whole Dockerfile."""
 
-    stages: tuple[Stage, ...]
+    stages: tuple[BuildStage, ...]
     heading: Mapping[str, str]  # ARGs above the first FROM
 
-    def stage_of(self, name: str, before: int) -> Stage | None:
+    def stage_of(self, name: str, before: int) -> BuildStage | None:
         """The stage above number `before` with this name or number; None if there is none."""
         for stage in reversed(self.stages[:before]):
             if name in {stage.name, str(stage.index)}:
@@ -138,7 +138,7 @@ def parse(
             if (settled := given.get(name, value)) is not None:
                 heading[name] = expanded(settled, heading, one)
     starts = [place for place, one in enumerate(found) if one.name == "FROM"]
-    stages: list[Stage] = []
+    stages: list[BuildStage] = []
     for index, place in enumerate(starts):
         end = starts[index + 1] if index + 1 < len(starts) else len(found)
         stages.append(_stage(index, found[place], found[place + 1 : end], heading))
@@ -147,7 +147,7 @@ def parse(
 
 def _stage(
     index: int, start: Instruction, steps: Sequence[Instruction], heading: Mapping[str, str]
-) -> Stage:
+) -> BuildStage:
     words = start.words
     named = len(words) == 3 and words[1].lower() == "as"
     if len(words) != 1 and not named:
@@ -158,7 +158,7 @@ def _stage(
             start, f"{words[0]} is {base or 'empty'}" + (", which names no image" if base else ""),
             "Give the ARG above FROM a value, or name one with --build-arg.",
         )  # fmt: skip
-    return Stage(index, words[2] if named else str(index), base, start, tuple(steps))
+    return BuildStage(index, words[2] if named else str(index), base, start, tuple(steps))
 
 
 def instructions(text: str, builder: Builder = "podman") -> Iterator[Instruction]:

@@ -15,7 +15,7 @@ from typing import Final
 
 from mrtuner.errors import MrTunerError
 from mrtuner_image.cache import Plan, PlannedStage, Step
-from mrtuner_image.context import BLOCK, Entry
+from mrtuner_image.context import BLOCK, ContextEntry
 from mrtuner_image.dockerfile import LAYERED, Heredoc
 
 _CHUNK: Final = 1 << 20
@@ -44,7 +44,7 @@ def layers(wanted: Plan, packing: Packing) -> list[list[Layer]]:
 
     Copied files are read and compressed once; those that `packing` knows are not read again.
     """
-    placed: dict[int, dict[str, Entry]] = {}
+    placed: dict[int, dict[str, ContextEntry]] = {}
     found: list[list[Layer]] = []
     for index, stage in enumerate(wanted.stages):
         files = dict(placed.get(stage.base, {})) if isinstance(stage.base, int) else {}
@@ -63,7 +63,7 @@ def shipped(wanted: Plan) -> set[int]:
     return found
 
 
-def _layer(step: Step, files: dict[str, Entry], packing: Packing) -> Layer:
+def _layer(step: Step, files: dict[str, ContextEntry], packing: Packing) -> Layer:
     name = step.instruction.name
     if name not in LAYERED:
         return Layer(0, 0, 0)
@@ -84,7 +84,7 @@ def _layer(step: Step, files: dict[str, Entry], packing: Packing) -> Layer:
     return _of_files(copied, packing)
 
 
-def _of_run(step: Step, files: Mapping[str, Entry], packing: Packing) -> Layer:
+def _of_run(step: Step, files: Mapping[str, ContextEntry], packing: Packing) -> Layer:
     again = _owned_again(step, files)
     if not again:
         return Layer(None, 0, None, "depends on the command")
@@ -93,24 +93,23 @@ def _of_run(step: Step, files: Mapping[str, Entry], packing: Packing) -> Layer:
 
 
 def _of_heredocs(step: Step, packing: Packing) -> Layer:
-    """The layer of a COPY or ADD with heredocs."""
     texts = step.instruction.heredocs
     if step.copied or any("$" in text.text and not text.literal for text in texts):
         return Layer(None, 0, None, "a heredoc beside files, or with variables")
     return _of_files({text.name: _written(text) for text in texts}, packing)
 
 
-def _of_files(files: Mapping[str, Entry], packing: Packing) -> Layer:
+def _of_files(files: Mapping[str, ContextEntry], packing: Packing) -> Layer:
     size = sum(entry.archived for entry in files.values()) + 2 * BLOCK
     return Layer(size, size, packed := packing.compressed(files), "", packed)
 
 
-def _written(text: Heredoc) -> Entry:
+def _written(text: Heredoc) -> ContextEntry:
     content = text.text.encode("utf-8", "surrogateescape")
-    return Entry(text.name, "file", 0o644, len(content), content=content)
+    return ContextEntry(text.name, "file", 0o644, len(content), content=content)
 
 
-def destinations(step: Step) -> Iterator[tuple[str, Entry]]:
+def destinations(step: Step) -> Iterator[tuple[str, ContextEntry]]:
     """Yield the paths in the image, with the entry that is copied there."""
     into = step.at.endswith("/") or len(step.copied) > 1
     for source in step.copied:
@@ -138,12 +137,12 @@ class Packing:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._known: dict[tuple[tuple[str, Entry], ...], int] = {}
+        self._known: dict[tuple[tuple[str, ContextEntry], ...], int] = {}
 
-    def compressed(self, copied: Mapping[str, Entry]) -> int:
+    def compressed(self, copied: Mapping[str, ContextEntry]) -> int:
         """About how many bytes a registry receives for a layer of these files, by gzip."""
         size = _HEAD + len(zlib.compress(bytes(2 * BLOCK), _LEVEL))
-        run: list[tuple[str, Entry]] = []
+        run: list[tuple[str, ContextEntry]] = []
         for path, entry in copied.items():
             run.append((path, entry))
             if entry.size >= _LARGE or not zlib.crc32(os.fsencode(path)) % _RUN:
@@ -151,7 +150,7 @@ class Packing:
                 run = []
         return size + (self._run(tuple(run)) if run else 0)
 
-    def _run(self, files: tuple[tuple[str, Entry], ...]) -> int:
+    def _run(self, files: tuple[tuple[str, ContextEntry], ...]) -> int:
         if (known := self._known.get(files)) is not None:
             return known
         packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
@@ -166,7 +165,7 @@ class Packing:
         return self._known[files]
 
 
-def header(path: str, entry: Entry) -> bytes:
+def header(path: str, entry: ContextEntry) -> bytes:
     """The header of an entry in an archive, without owner and time.
 
     In the usual case it is made several times as fast as by tarfile.
@@ -193,7 +192,7 @@ _MAGIC: Final = (bytes(100) + b"ustar  \0").ljust(BLOCK - 157, b"\0")
 _REST: Final = sum(b" " * 8 + b"0" + _MAGIC)
 
 
-def _any_header(path: str, entry: Entry) -> bytes:
+def _any_header(path: str, entry: ContextEntry) -> bytes:
     information = tarfile.TarInfo(path.lstrip("/"))
     information.size, information.mode = entry.size, entry.mode
     information.type = {
@@ -203,7 +202,7 @@ def _any_header(path: str, entry: Entry) -> bytes:
     return information.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
 
 
-def _content(root: Path, entry: Entry) -> Iterator[bytes]:
+def _content(root: Path, entry: ContextEntry) -> Iterator[bytes]:
     if entry.content is not None:
         yield entry.content
         return
@@ -219,7 +218,7 @@ def _content(root: Path, entry: Entry) -> Iterator[bytes]:
         ) from error
 
 
-def _owned_again(step: Step, files: Mapping[str, Entry]) -> dict[str, Entry]:
+def _owned_again(step: Step, files: Mapping[str, ContextEntry]) -> dict[str, ContextEntry]:
     """What a recursive chown copies at least: it copies even files whose owner is right.
 
     Measured with buildah 1.28.2 on overlay. Only files of earlier COPY lines are known.

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from mrtuner.errors import MrTunerError
 from mrtuner.files import read_file
-from mrtuner_image.context import Context, Entry
+from mrtuner_image.context import Context, ContextEntry
 from mrtuner_image.kinds import kind_of
 
 What = Literal["secret", "version control", "log", "database", "dependencies", "cache"]
@@ -82,7 +82,7 @@ def misplaced(context: Context) -> list[Misplaced]:
     projects = {
         entry.path.rpartition("/")[0] for entry in context.entries if entry.path.endswith(_PROJECTS)
     }
-    found: dict[tuple[str, What], list[Entry]] = {}
+    found: dict[tuple[str, What], list[ContextEntry]] = {}
     for entry in context.entries:
         for path, what in _belongs(entry, clusters, projects):
             found.setdefault((path, what), []).append(entry)
@@ -93,14 +93,13 @@ def misplaced(context: Context) -> list[Misplaced]:
     return sorted((one for one in whole if one.files), key=lambda one: one.worst_first)
 
 
-def _summed(path: str, what: What, entries: Iterable[Entry]) -> Misplaced:
+def _summed(path: str, what: What, entries: Iterable[ContextEntry]) -> Misplaced:
     below = list(entries)
     files = sum(entry.kind != "directory" for entry in below)
     return Misplaced(what, path, files, sum(entry.archived for entry in below), path)
 
 
-def _is_source(what: What, below: Iterable[Entry]) -> bool:
-    """Whether a directory called log is a package of that name: it holds code."""
+def _is_source(what: What, below: Iterable[ContextEntry]) -> bool:
     return what == "log" and any(kind_of(one.path) == "code" for one in below)
 
 
@@ -115,7 +114,7 @@ def _is_harmless(context: Context, path: str, what: What) -> bool:
     return _PASSWORD.search(text) is None
 
 
-def _belongs(entry: Entry, clusters: set[str], projects: set[str]) -> list[tuple[str, What]]:
+def _belongs(entry: ContextEntry, clusters: set[str], projects: set[str]) -> list[tuple[str, What]]:
     """The paths with which an entry is counted: the outermost such directory, or itself."""
     names: list[tuple[str, What]] = []
     for path in entry.directories:

@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Final
 
 from mrtuner_image.cache import Digest, Plan, PlannedStage, State, Step, Store, plan
-from mrtuner_image.context import Context, Entry
+from mrtuner_image.context import Context, ContextEntry
 from mrtuner_image.dockerfile import Builder, Dockerfile, parse
 from mrtuner_image.layers import Layer, Packing, layers, shipped
 from mrtuner_image.misplaced import Misplaced, misplaced
 from mrtuner_image.tree import Tree
 
 
-def _same(_entry: Entry) -> str:
+def _same(_entry: ContextEntry) -> str:
     """The same digest for all files: only what changes after the first build matters."""
     return ""
 
@@ -106,7 +106,6 @@ class Model:
         )
 
     def lines_of_all(self, paths: Iterable[str]) -> frozenset[int]:
-        """The lines that copy any of these paths."""
         return frozenset[int]().union(*(self.lines_of(path) for path in paths))
 
     @cached_property

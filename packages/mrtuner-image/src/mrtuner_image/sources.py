@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner_image.context import Context, Entry
+from mrtuner_image.context import Context, ContextEntry
 from mrtuner_image.dockerfile import Builder, Instruction
 
 
@@ -24,7 +24,7 @@ class Source:
 
     path: str
     is_directory: bool
-    entries: tuple[tuple[str, Entry], ...]
+    entries: tuple[tuple[str, ContextEntry], ...]
 
 
 #: Source: moby/buildkit, util/sshutil (ParseSCPStyleURL); an http address ends with .git.

@@ -107,7 +107,7 @@ def read_image(reference: str, wanted: str | None = None) -> StoredImage:
         check_platform(wanted)
     path = Path(reference)
     if path.is_dir():
-        return _of_layout(reference, _in_directory(path), wanted)
+        return _of_layout(reference, lambda member: (path / member).open("rb"), wanted)
     if path.is_file():
         return _of_layout(reference, _in_archive(path), wanted)
     if "/" not in reference or reference.startswith(("/", "./", "../")):
@@ -153,10 +153,6 @@ def _of_layout(name: str, opener: Callable[[str], IO[bytes]], wanted: str | None
             "Write one: podman push IMAGE oci:DIR, or podman save --format oci-archive.",
         ) from None
     return _image(name, index, next(iter(_INDEXES)), _Source(blob, manifest), wanted)
-
-
-def _in_directory(path: Path) -> Callable[[str], IO[bytes]]:
-    return lambda member: (path / member).open("rb")
 
 
 def _in_archive(path: Path) -> Callable[[str], IO[bytes]]:
@@ -256,7 +252,6 @@ def _platform(row: Mapping[str, Any]) -> str:
 
 
 def _checked(stream: IO[bytes], digest: str) -> IO[bytes]:
-    """The stream, whose digest is verified at its end."""
     return io.BufferedReader(_Compared(stream, digest), _CHUNK)
 
 

@@ -141,7 +141,6 @@ def framework(name: str) -> Framework:
 
 @cache
 def app_servers() -> Mapping[str, AppServer]:
-    """Return every known application server by name."""
     rows: dict[str, dict[str, Any]] = _table()["servers"]
     return MappingProxyType(
         {name: AppServer(name=name, **_tuples(row)) for name, row in rows.items()}

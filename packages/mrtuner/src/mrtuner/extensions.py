@@ -38,7 +38,6 @@ _DISTRIBUTIONS: Final[Mapping[tuple[str, str], str]] = {
 
 @cache
 def installed(group: str) -> dict[str, EntryPoint]:
-    """Return the entry points of a group by name."""
     from importlib.metadata import entry_points
 
     return {one.name: one for one in entry_points(group=group)}

@@ -126,7 +126,6 @@ class Size(Input):
         return size
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema: bytes, or text."""
         return {
             "anyOf": [{"type": "integer", "minimum": MiB, "maximum": self.most}, {"type": "string"}]
         }
@@ -140,7 +139,6 @@ class Count(Input):
     metavar: str = "N"
 
     def parse(self, name: str, text: str, /) -> int:
-        """Return the number that a text means."""
         try:
             return int(text)
         except ValueError:
@@ -159,7 +157,6 @@ class Count(Input):
         return value
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema: an integer in its range."""
         return {"type": "integer", "minimum": 1, "maximum": self.most}
 
 
@@ -171,7 +168,6 @@ class Choice(Input):
     metavar: str = "KIND"
 
     def check(self, name: str, value: Any, /) -> StrEnum:
-        """Return the member."""
         try:
             return self.words(str(value).lower())
         except ValueError:
@@ -179,7 +175,6 @@ class Choice(Input):
             raise BadValue(f"{name} cannot be {value!r}", f"Use one of {known}.") from None
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema: the words."""
         return {"enum": [str(word) for word in self.words]}
 
 
@@ -200,7 +195,6 @@ class Version(Count):
         )
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema: the versions that MrTuner knows."""
         return {"enum": list(MAJORS)}
 
 
@@ -225,7 +219,6 @@ class Time(Input):
         return seconds
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema: seconds, or text."""
         return {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}
 
 
@@ -237,7 +230,6 @@ class Rate(Input):
     metavar: str = "RATE"
 
     def check(self, name: str, value: Any, /) -> float:
-        """Return the number per second."""
         with _said_of(name):
             rate = parse_rate(value)
         if rate > self.most:
@@ -245,7 +237,6 @@ class Rate(Input):
         return rate
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema: a number, or text."""
         return {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}
 
 
@@ -261,7 +252,6 @@ class Share(Input):
             return parse_share(text)
 
     def check(self, name: str, value: Any, /) -> float:
-        """Return the share."""
         if not isinstance(value, (int, float)) or not self.least <= value <= 1:
             raise BadValue(
                 f"{name} {value} is not a share", f"Give a share from {self.least:g} to 1."
@@ -269,7 +259,6 @@ class Share(Input):
         return value
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema: a number in its range."""
         return {"type": "number", "minimum": self.least, "maximum": 1}
 
 
@@ -280,7 +269,6 @@ class Switch(Input):
     metavar: str = ""
 
     def check(self, name: str, value: Any, /) -> bool:
-        """Return the value."""
         if not isinstance(value, bool):
             raise BadValue(f"{name} {value!r} is neither true nor false", "Give True or False.")
         return value
@@ -296,14 +284,12 @@ class Names(Input):
     metavar: str = "NAME,…"
 
     def check(self, name: str, value: Any, /) -> frozenset[str]:
-        """Return the names."""
         given = value.split(",") if isinstance(value, str) else value
         if not isinstance(given, Collection) or not all(isinstance(one, str) for one in given):
             raise BadValue(f"{name} {value!r} is no list of names", "Give names such as work_mem.")
         return frozenset(one.strip().lower() for one in given if one.strip())
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema: a list, or text."""
         return {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}
 
 

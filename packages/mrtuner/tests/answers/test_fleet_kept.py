@@ -19,7 +19,7 @@ from mrtuner.answers.overview import InstanceOverview, overview
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store import sealing
-from mrtuner.history.store.writer import Event, Writer
+from mrtuner.history.store.writer import HistoryEvent, Writer
 from mrtuner.history.workspace import Workspace
 
 HOUR, DAY = 3600, 86_400
@@ -103,7 +103,7 @@ class Fleet:
     def event(self, name: str, at: int) -> None:
         """A restart, and a recorder that connected, which is no change."""
         events = tuple(
-            Event(at=MIDNIGHT + at * SECOND, instance=name, kind=kind, detail="x")
+            HistoryEvent(at=MIDNIGHT + at * SECOND, instance=name, kind=kind, detail="x")
             for kind in ("restart", "connected")
         )
         self.writer.commit([batch(instance=name, events=events)])

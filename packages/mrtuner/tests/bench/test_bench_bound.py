@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from mrtuner.bench.verdict.bound import bound
-from mrtuner.bench.verdict.meanwhile import Meanwhile
+from mrtuner.bench.verdict.meanwhile import SeenMeanwhile, WaitEvent
 
 
-def seen(cpus: float | None, **events: float) -> Meanwhile:
-    return Meanwhile(
-        cell="tpcb s1 c1", variant="advised", cpus=cpus, voluntary=None, forced=None, waiting={},
+def seen(cpus: float | None, **events: float) -> SeenMeanwhile:
+    return SeenMeanwhile(
+        variant="advised", cpus=cpus, voluntary=None, forced=None, waiting={},
         throttled=None, written=None, wal=0.0, canary=(0.03, 0.03),
-        events=tuple((name.replace("__", ":"), share) for name, share in events.items()),
+        events=tuple(
+            WaitEvent(event=name.replace("__", ":"), share=share) for name, share in events.items()
+        ),
     )  # fmt: skip
 
 

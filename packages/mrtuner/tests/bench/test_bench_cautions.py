@@ -11,7 +11,7 @@ import pytest
 from bench_grids import SETTINGS, a_plan, a_record, a_run, a_sample
 from mrtuner.bench.load.pgbench import Builtin
 from mrtuner.bench.plan.model import GridCell, Workload
-from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.record.model import MeasuredRun, Record
 from mrtuner.bench.verdict.judge import CellVerdict, verdicts
 from mrtuner.bench.verdict.pairs import covers_a_cycle
 from mrtuner.stats.comparison import Verdict
@@ -21,13 +21,13 @@ from mrtuner.stats.histogram import Histogram
 LONG = SETTINGS | {"checkpoint_timeout": "300"}
 
 
-def of_load(builtin: Builtin, samples: Sequence[Sample], **other: Any) -> Record:
+def of_load(builtin: Builtin, samples: Sequence[MeasuredRun], **other: Any) -> Record:
     """A record of one cell of this load, with a checkpoint cycle longer than the window."""
     plan = a_plan(workloads=(Workload(name=builtin, builtin=builtin),))
     return a_record(samples, plan, **{"settings": dict.fromkeys("ab", LONG)} | other)
 
 
-def six_blocks(gain: float, load: str = "tpcb", **of_b: Any) -> list[Sample]:
+def six_blocks(gain: float, load: str = "tpcb", **of_b: Any) -> list[MeasuredRun]:
     """b runs `gain` times as fast as a, give or take a percent; neither meets a checkpoint."""
     samples = []
     for block, wobble in enumerate((0.99, 1.0, 1.01, 0.99, 1.0, 1.01), 1):

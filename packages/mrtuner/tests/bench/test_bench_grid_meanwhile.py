@@ -25,10 +25,12 @@ def test_what_the_collectors_saw_is_told_for_each_transaction() -> None:
         backends=(("checkpointer", 9, 9), ("client backend", 90_000, 600),
                   ("client backend", 30_000, 0)),
     )  # fmt: skip
-    seen = meanwhile(a_record([one]))[0]
+    seen = meanwhile(a_record([one]), CELL)[0]
     assert (seen.cpus, seen.voluntary, seen.forced) == (2.0, 2.0, 0.01)
     assert seen.waiting == {"io": 0.5}
-    assert seen.events == (("running", 0.6), ("IO:WalSync", 0.3), ("Lock:tuple", 0.1))
+    assert [(each.event, each.share) for each in seen.events] == [
+        ("running", 0.6), ("IO:WalSync", 0.3), ("Lock:tuple", 0.1)
+    ]  # fmt: skip
     assert seen.throttled is None
     assert seen.wal == pytest.approx(1000 / 60_000)
 

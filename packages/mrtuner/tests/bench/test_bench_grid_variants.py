@@ -15,7 +15,7 @@ from machine import debian_server, needs
 from mrtuner.bench.engine.grid import run_grid
 from mrtuner.bench.plan.model import Variant, from_dict
 from mrtuner.bench.plan.toml import example_text, plan
-from mrtuner.bench.record.model import Sample
+from mrtuner.bench.record.model import MeasuredRun
 from mrtuner.bench.server import layers, sites
 from mrtuner.bench.server.variant import Commanded, Embedded, possible
 from mrtuner.errors import BadValue, ConnectError, MissingPart
@@ -175,7 +175,7 @@ def test_nothing_stays_mounted(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def touched(tmp_path_factory: pytest.TempPathFactory) -> list[Sample]:
+def touched(tmp_path_factory: pytest.TempPathFactory) -> list[MeasuredRun]:
     binaries(18)
     arms = (Variant(name="volume"), Variant(name="layer", storage="layer"))
     made = a_plan(
@@ -187,7 +187,7 @@ def touched(tmp_path_factory: pytest.TempPathFactory) -> list[Sample]:
 
 @overlays
 def test_the_first_touch_of_a_layer_copies_the_file_and_is_told_apart(
-    touched: list[Sample],
+    touched: list[MeasuredRun],
 ) -> None:
     """pgbench_accounts has 77 MB at scale 6: a lookup in it takes a few ms, a copy far more."""
     known = {one.label: one.first_touch or 0.0 for one in touched}

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import killed_preload
 from mrtuner.change import roles
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Entry, Outcome
+from mrtuner.change.record import Outcome, ParameterChange
 from mrtuner.change.settings import apply as settings
 from mrtuner.change.settings.apply import NEVER, Restart
 from mrtuner.change.settings.draft import INCLUDE_FILE
@@ -163,7 +163,7 @@ class StorageParameters:
 
     SCALE = "autovacuum_vacuum_scale_factor"
     ENTRIES = tuple(
-        Entry(
+        ParameterChange(
             name=f'"public"."{table}" {name}', before=before, after=after, restart=False,
             in_force="",
         )
@@ -220,7 +220,7 @@ class RoleSettings:
         return self
 
     ENTRIES = tuple(
-        Entry(
+        ParameterChange(
             name=f"{role} work_mem", before=before, after="64MB", restart=False,
             in_force=before or "",
         )

@@ -15,7 +15,7 @@ import pytest
 
 from machine import needs
 from mrtuner.change.journal import Journal, JournalError, journal_directory
-from mrtuner.change.record import Change, Entry, GroupChange, State
+from mrtuner.change.record import Change, GroupChange, ParameterChange, State
 from mrtuner.errors import Refused, UsageError
 
 CHANGE = Change(
@@ -23,8 +23,8 @@ CHANGE = Change(
     address="/tmp:5432",
     method="alter system",
     entries=(
-        Entry(name="work_mem", before=None, after="64MB", restart=False, in_force="4096"),
-        Entry(name="jit", before="off", after=None, restart=False, in_force="off"),
+        ParameterChange(name="work_mem", before=None, after="64MB", restart=False, in_force="4096"),
+        ParameterChange(name="jit", before="off", after=None, restart=False, in_force="off"),
     ),
     restarts=False,
     started="2026-01-01 00:00:00+00",
@@ -37,8 +37,10 @@ OF_A_GROUP = Change(
     address="eu-west-1/db1",
     method="parameter group",
     entries=(
-        Entry(name="work_mem", before=None, after="8192", restart=False, in_force=""),
-        Entry(name="max_connections", before="100", after=None, restart=True, in_force="100"),
+        ParameterChange(name="work_mem", before=None, after="8192", restart=False, in_force=""),
+        ParameterChange(
+            name="max_connections", before="100", after=None, restart=True, in_force="100"
+        ),
     ),
     restarts=True,
     group=GroupChange(

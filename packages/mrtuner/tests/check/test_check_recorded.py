@@ -18,7 +18,7 @@ from mrtuner.check.read import read
 from mrtuner.check.report import CheckReport, judged
 from mrtuner.check.state import Recorded
 from mrtuner.findings import Finding
-from mrtuner.history.recording.sample import Sample
+from mrtuner.history.recording.sample import SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.limits import limits
@@ -38,7 +38,7 @@ def now() -> int:
     return time.time_ns() // 1000 // SECOND - MIDNIGHT // SECOND - 60
 
 
-def checked(cluster: Cluster, place: Path, *samples: Sample) -> CheckReport:
+def checked(cluster: Cluster, place: Path, *samples: SourceSample) -> CheckReport:
     if samples:
         # A period ends before the last sample.
         last = sample("connections", now() + 30, of_source("connections"))
@@ -80,7 +80,7 @@ def test_what_a_history_lacks_is_named_check_by_check(embedded: Cluster, tmp_pat
     assert of(report, "pools-exceed-limit")[1] == "sessions were not counted by role"
 
 
-def volume(hours: int, free: int, lost: float) -> Iterator[Sample]:
+def volume(hours: int, free: int, lost: float) -> Iterator[SourceSample]:
     """A volume of 1,000 GB that ends with so much free [GB], and lost so much an hour."""
     end = now()
     for ago in range(hours, -1, -1):
@@ -113,7 +113,7 @@ def test_a_volume_that_fills_up_is_told_with_its_time(
         assert one.text.startswith("/data has ")
 
 
-def sessions(ago: int, **roles: int) -> Sample:
+def sessions(ago: int, **roles: int) -> SourceSample:
     """So many idle sessions of each role, so many minutes ago."""
     return sample(
         "sessions_by_role", now() - ago * 60,
@@ -170,7 +170,7 @@ def test_vacuum_is_judged_by_the_busiest_day_of_the_history(
     ((oid,),) = sql(cluster.dsn(), "SELECT 'busy'::regclass::oid::bigint")
     end = now()
 
-    def tables(database: str) -> list[Sample]:
+    def tables(database: str) -> list[SourceSample]:
         return [
             sample("tables", end - 3600 * ago, of_source(
                 "tables", database=database, schema="public", name="busy", relation=oid,

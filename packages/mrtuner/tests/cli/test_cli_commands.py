@@ -272,7 +272,7 @@ def test_every_command_of_rdstune_can_be_loaded() -> None:
 def test_bash_completes_with_the_script_that_the_program_writes(
     typed: str, offered: list[str]
 ) -> None:
-    """As in docs/how-to/shell-completion.md, except that we split the words instead of readline."""
+    """As in docs/cli.in, except that we split the words instead of readline."""
     words = typed.split(" ")
     script = run(_MRTUNER_COMPLETE="bash_source").stdout
     listed = " ".join(f"'{word}'" for word in words)

@@ -21,6 +21,8 @@ from history_data import SECOND, batch, queue, row, sample
 from history_story import story
 
 from mrtuner.cli import main
+from mrtuner.documents import read
+from mrtuner.history.document import HistoryComparison, HistorySummary
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.history.text import comparison_lines, lines
@@ -65,12 +67,14 @@ def test_show_and_compare_fit_a_terminal_of_80_columns(store: str) -> None:
         work["text"] = long
     for change in compared["statements"]:
         for side in ("before", "after"):
-            change[side] = (change[side] or {}) | {"calls": 7, "seconds": 2.0, "text": long}
-    for text in ("\n".join(lines(shown, 80)), "\n".join(comparison_lines(compared, 80))):
+            usual = change[side] or shown["statements"][0]
+            change[side] = usual | {"calls": 7, "seconds": 2.0, "text": long}
+    summary, comparison = read(shown, HistorySummary), read(compared, HistoryComparison)
+    for text in ("\n".join(lines(summary, 80)), "\n".join(comparison_lines(comparison, 80))):
         assert max(map(len, text.splitlines())) in range(70, 81), text
         assert "SELECT count(*) FROM orders JOIN cu" in text
-    assert "rows  read  temp  statement" not in "\n".join(lines(shown, 80))
-    assert "rows  read  temp  statement" in "\n".join(lines(shown, 100))
+    assert "rows  read  temp  statement" not in "\n".join(lines(summary, 80))
+    assert "rows  read  temp  statement" in "\n".join(lines(summary, 100))
 
 
 def test_a_short_period_is_drawn_as_wide_as_a_long_one(store: str) -> None:
@@ -86,7 +90,9 @@ def test_a_short_period_is_drawn_as_wide_as_a_long_one(store: str) -> None:
 def test_a_chart_of_several_days_names_the_dates(store: str) -> None:
     shown = json.loads(run("history", "show", "--dir", store, "--json").stdout)
     shown["period"]["begin"] = "2026-11-16T02:59:59Z"
-    (labels,) = (line for line in lines(shown, 80) if line.startswith(" " * 9))
+    (labels,) = (
+        line for line in lines(read(shown, HistorySummary), 80) if line.startswith(" " * 9)
+    )
     assert labels.split() == ["11-16", "02:59", "11-23", "02:59"]
 
 
@@ -95,7 +101,7 @@ def test_changes_of_the_pace_do_not_bury_those_of_the_server(store: str, times: 
     shown = json.loads(run("history", "show", "--dir", store, "--json").stdout)
     pace = {"at": "2026-11-23T02:31:00Z", "what": "pace", "detail": "sessions is sampled every 2 s"}
     shown["changes"] += [pace] * times
-    told = "\n".join(lines(shown, 80))
+    told = "\n".join(lines(read(shown, HistorySummary), 80))
     assert "setting: max_wal_size: 1GB → 4GB" in told
     assert told.count("sessions is sampled every 2 s") == (3 if times == 3 else 0)
     assert ("40 times the recorder changed how often it samples" in told) == (times == 40)

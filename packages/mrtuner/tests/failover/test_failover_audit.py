@@ -32,7 +32,7 @@ KERNEL = Kernel(release=(6, 18), hz=250)
 #: What a pgjdbc connection has by default.
 BARE = Options(
     keepalives=False, idle=7200, interval=75, count=9, user_timeout=0,
-    rto=0.204, rtt=0.0001, rttvar=0.00005,
+    rto=0.204, rtt=0.0001,
 )  # fmt: skip
 CHILD = """
 import socket, sys

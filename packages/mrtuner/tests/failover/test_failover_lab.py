@@ -23,7 +23,7 @@ from mrtuner.failover.lab.outcome import (
     union,
 )
 from mrtuner.failover.lab.resolver import Resolver
-from mrtuner.failover.lab.scenarios import SCENARIOS, Moment, scenario
+from mrtuner.failover.lab.scenarios import SCENARIOS, FaultMoment, scenario
 from mrtuner.failover.lab.text import lines, measured
 from mrtuner.failover.predict import hang_times
 from mrtuner.failover.predict.client import configured
@@ -102,7 +102,7 @@ def expected(name: str, case: Case, *, fault: float = 0.0, takeover: float = 3.0
     client = configured("psycopg", {"host": "a", "keepalives_count": "3", **limits})
     kernel = Kernel(release=(6, 18), hz=250, tcp_retries2=5)
     situation = Situation(kernel=kernel, client=client, path=Path(rtt=0.0001, rto=0.204))
-    moment = Moment(situation=situation, within=6.0, fault=fault, takeover=takeover)
+    moment = FaultMoment(situation=situation, within=6.0, fault=fault, takeover=takeover)
     return scenario(name).expected(case, moment)
 
 

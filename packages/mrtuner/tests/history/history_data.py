@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mrtuner.history.recording.sample import Row, Sample
+from mrtuner.history.recording.sample import Row, SourceSample
 from mrtuner.history.recording.source import Source, parse
 from mrtuner.history.store.writer import Batch
 from mrtuner.postgres.sql import OLDEST
@@ -43,14 +43,14 @@ def row(*values: Any, reset: str | None = None) -> Row:
     return Row(values=values, reset=reset)
 
 
-def sample(source: Source, at: float, *rows: Row, monotonic: float | None = None) -> Sample:
+def sample(source: Source, at: float, *rows: Row, monotonic: float | None = None) -> SourceSample:
     """A sample at so many seconds after midnight."""
-    return Sample(
+    return SourceSample(
         source=source, at=MIDNIGHT + round(at * SECOND), rows=rows, cost=0.001,
         monotonic=float(at) if monotonic is None else monotonic,
     )  # fmt: skip
 
 
-def batch(*samples: Sample, instance: str = "db:5432", **more: Any) -> Batch:
+def batch(*samples: SourceSample, instance: str = "db:5432", **more: Any) -> Batch:
     """What was read of one instance."""
     return Batch(instance=instance, samples=samples, **more)

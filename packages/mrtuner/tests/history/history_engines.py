@@ -22,10 +22,10 @@ from mrtuner.history.analysis.happened import compare, summary
 from mrtuner.history.analysis.peaks import peaks
 from mrtuner.history.analysis.period import HistoryPeriod, instances
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.recording.sample import Row, Sample
+from mrtuner.history.recording.sample import Row, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store import sealing
-from mrtuner.history.store.writer import Batch, Event, Writer
+from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 
 #: Instances besides that of the story; one has a name that only a user would choose.
 OTHERS = ("shop", "naïve'😀", "x.example:5433")
@@ -122,7 +122,9 @@ def make_lake(directory: Path, *, old: bool = False) -> list[str]:
     story(directory)
     with Writer(directory, built_in().values()) as writer:
         writer.commit(_others())
-        restart = Event(at=MIDNIGHT + 9000 * SECOND, instance=INSTANCE, kind="restart", detail="é")
+        restart = HistoryEvent(
+            at=MIDNIGHT + 9000 * SECOND, instance=INSTANCE, kind="restart", detail="é"
+        )
         writer.commit([Batch(instance=INSTANCE, events=(restart,))])
         end = 3
         if old:
@@ -200,8 +202,8 @@ def _query_ids() -> list[int]:
     return [CHEAP, DEAR, *(wide.randrange(-(2**63), 2**63) for _ in range(STATEMENTS - 2))]
 
 
-def _sample(name: str, second: int, *rows: Row) -> Sample:
-    return Sample(
+def _sample(name: str, second: int, *rows: Row) -> SourceSample:
+    return SourceSample(
         source=built_in()[name], at=MIDNIGHT + second * SECOND, monotonic=float(second), rows=rows,
         cost=0.001,
     )  # fmt: skip

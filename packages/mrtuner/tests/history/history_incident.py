@@ -14,7 +14,7 @@ from pathlib import Path
 from history_data import batch, sample
 from history_story import INSTANCE, of_source
 
-from mrtuner.history.recording.sample import Row, Sample
+from mrtuner.history.recording.sample import Row, SourceSample
 from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store.writer import Writer
 
@@ -38,7 +38,7 @@ def incident(directory: Path, without: str = "") -> Path:
     return directory
 
 
-def _samples(known: dict[str, Source], second: int) -> Iterator[Sample]:
+def _samples(known: dict[str, Source], second: int) -> Iterator[SourceSample]:
     read = {"sessions": _sessions(second)} if "sessions" in known else {}
     if second % 10 == 0:
         clients = 90 if second in STORM else 20

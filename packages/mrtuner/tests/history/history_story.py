@@ -18,7 +18,7 @@ from pathlib import Path
 from history_data import MIDNIGHT, SECOND
 
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.recording.sample import Row, Sample
+from mrtuner.history.recording.sample import Row, SourceSample
 from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Batch, Writer
@@ -51,7 +51,7 @@ def opened_story(directory: Path, where: str) -> Iterator[History]:
         yield history
 
 
-def _samples(passed: int, second: int) -> Iterator[Sample]:
+def _samples(passed: int, second: int) -> Iterator[SourceSample]:
     yield sample("sessions", second, *_sessions(second))
     if passed % 60 == 0:
         dear = max(0, passed - 1800)
@@ -111,9 +111,9 @@ def of_source(source: str, **given: object) -> Row:
     return Row(values=tuple({**zero, **given}.get(name) for name in names), reset=None)
 
 
-def sample(name: str, second: int, *rows: Row) -> Sample:
+def sample(name: str, second: int, *rows: Row) -> SourceSample:
     """Rows of a built-in source at that second."""
     source: Source = built_in()[name]
-    return Sample(
+    return SourceSample(
         source=source, at=MIDNIGHT + second * SECOND, monotonic=float(second), rows=rows, cost=0.001
     )

@@ -13,7 +13,7 @@ from mrtuner.history.analysis import period as periods
 from mrtuner.history.analysis.active_sessions import load_by_step
 from mrtuner.history.analysis.changes import changes
 from mrtuner.history.analysis.gaps import gaps
-from mrtuner.history.analysis.happened import checkpoints, compare, slowest_minute
+from mrtuner.history.analysis.happened import HistoryWait, checkpoints, compare, slowest_minute
 from mrtuner.history.analysis.host_work import host_work
 from mrtuner.history.analysis.peaks import peaks
 from mrtuner.history.analysis.period import HistoryPeriod
@@ -106,7 +106,10 @@ def test_the_busiest_minute_says_what_waited_and_what_ran(history: History) -> N
     minute = slowest_minute(history, period(0, 60))
     assert minute is not None
     assert TWO + timedelta(minutes=30) <= minute.at < TWO + timedelta(minutes=40)
-    assert (minute.load, minute.waits) == (10.0, (("IO: WALSync", 8.0), ("CPU", 2.0)))
+    waits = (
+        HistoryWait(event="IO: WALSync", sessions=8.0), HistoryWait(event="CPU", sessions=2.0),
+    )  # fmt: skip
+    assert (minute.load, minute.waits) == (10.0, waits)
     assert minute.statements[0].query_id == DEAR
 
 

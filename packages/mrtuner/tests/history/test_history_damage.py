@@ -19,7 +19,7 @@ from mrtuner.cli import main
 from mrtuner.errors import UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.recorder import record
-from mrtuner.history.recording.sample import Sample
+from mrtuner.history.recording.sample import SourceSample
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.writer import Writer
 from mrtuner.history.workspace import Workspace
@@ -32,7 +32,7 @@ PAGE = 4096
 
 def commit(writer: Writer, at: int, queues: int = 50) -> None:
     found = tuple(row(f"q{n}", at, 0.0, at // SECOND) for n in range(queues))
-    one = Sample(source=SOURCE, at=at, monotonic=at / SECOND, cost=0.0, rows=found)
+    one = SourceSample(source=SOURCE, at=at, monotonic=at / SECOND, cost=0.0, rows=found)
     writer.commit([batch(one)])
 
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import NewCluster
 from history_recorder import WAIT, rows, samples
 
-from mrtuner.history.recording.recorder import Instance, Limits, record
+from mrtuner.history.recording.recorder import Instance, RecordingLimits, record
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.size import status
 from mrtuner.history.store.writer import Writer
@@ -49,7 +49,7 @@ def recording(directory: Path, cluster: Cluster) -> Iterator[None]:
         instance = Instance(name="db", dsn=cluster.dsn(user="monitor"))
         with Writer(directory, sources) as writer:
             # Half a second is far more often than the budget allows.
-            limits = Limits(all_databases=True, budget=1.0)
+            limits = RecordingLimits(all_databases=True, budget=1.0)
             record(writer, [instance], stop, limits=limits)
 
     thread = threading.Thread(target=run)

@@ -36,7 +36,7 @@ from mrtuner.history.export.outbox import Outbox, Undelivered
 from mrtuner.history.export.prometheus import exposition, metric, registry
 from mrtuner.history.export.push import push
 from mrtuner.history.recording.recorder import Instance, record
-from mrtuner.history.recording.sample import Identity, Row, Sample
+from mrtuner.history.recording.sample import Identity, Row, SourceSample
 from mrtuner.history.recording.source import Column, Source, Type, built_in, in_directory, parse
 from mrtuner.history.size import status
 from mrtuner.history.store.writer import Writer
@@ -537,7 +537,7 @@ def everything(directory: Path) -> None:
     now = round(time.time() * SECOND)
     with Writer(directory, built_in().values()) as writer:
         samples = [
-            Sample(source=source, at=now, monotonic=0.0, cost=0.001,
+            SourceSample(source=source, at=now, monotonic=0.0, cost=0.001,
                    rows=(Row(values=tuple(map(_value, source.columns)), reset=None),))
             for source in built_in().values()
         ]  # fmt: skip

@@ -17,7 +17,7 @@ from history_recorder import WAIT, recorder, rows, samples
 
 from machine import require
 from mrtuner.history.recording.recorder import record
-from mrtuner.history.recording.sample import Sample
+from mrtuner.history.recording.sample import SourceSample
 from mrtuner.history.size import verify
 from mrtuner.history.store.writer import Writer
 from servers import counted, sql
@@ -127,7 +127,7 @@ def test_past_hours_stay_in_sqlite_until_there_is_space(disk: Path) -> None:
     sentences: list[str] = []
     with Writer(disk / "store", [source]) as writer:
         for n in range(2):
-            one = Sample(source=source, at=before + n * SECOND, monotonic=float(n), cost=0.0,
+            one = SourceSample(source=source, at=before + n * SECOND, monotonic=float(n), cost=0.0,
                          rows=tuple(row(name, n, 0.0, n) for name in names))  # fmt: skip
             writer.commit([batch(one)])
         writer.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -15,7 +15,7 @@ from mrtuner.history.analysis.gaps import gaps
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.analysis.statements import statement_changes, statements
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.recording.sample import Sample
+from mrtuner.history.recording.sample import SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.writer import Batch, Writer
@@ -118,13 +118,13 @@ def test_the_last_sample_is_found_wherever_it_is(tmp_path: Path) -> None:
         assert history.last_sample("nobody") is None
 
 
-def calls(minute: int) -> Sample:
+def calls(minute: int) -> SourceSample:
     """A statement that ran 7 times and for 70 ms in each minute so far."""
     one = of_source(
         "statements", database="app", role="web", query_id=5, toplevel=True, calls=7 * minute,
         exec_ms=70.0 * minute,
     )  # fmt: skip
-    return Sample(
+    return SourceSample(
         source=built_in()["statements"], at=MIDNIGHT + minute * 60 * SECOND,
         monotonic=60.0 * minute, rows=(one,), cost=0.001,
     )  # fmt: skip
@@ -157,7 +157,7 @@ def test_a_gap_over_a_minute_s_end_is_found_and_a_short_one_is_none(tmp_path: Pa
     """Samples at 59 s, 120 s and 175 s after midnight: 61 s and 55 s apart."""
     with Writer(tmp_path, built_in().values()) as writer:
         heartbeats = tuple(
-            Sample(source=built_in()["sessions"], at=MIDNIGHT + second * SECOND,
+            SourceSample(source=built_in()["sessions"], at=MIDNIGHT + second * SECOND,
                    monotonic=float(second), rows=(), cost=0.001)
             for second in (0, 30, 59, 120, 175)
         )  # fmt: skip
@@ -174,7 +174,7 @@ def test_an_instance_that_was_not_recorded_for_weeks_is_still_in_the_overview(
     """The hour of the story, and one sample of another instance 20 days later."""
     story(tmp_path)
     with Writer(tmp_path, built_in().values()) as writer:
-        late = Sample(
+        late = SourceSample(
             source=built_in()["connections"], at=MIDNIGHT + 20 * 86_400 * SECOND, monotonic=1.0,
             rows=(of_source("connections", clients=30, maximum=40),), cost=0.001,
         )  # fmt: skip

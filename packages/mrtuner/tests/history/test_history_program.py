@@ -17,7 +17,7 @@ from history_recorder import recorder, samples
 from machine import needs
 from mrtuner.errors import BadValue
 from mrtuner.history.recording.program import Place, Rows
-from mrtuner.history.recording.sample import Sample, Sampler
+from mrtuner.history.recording.sample import Sampler, SourceSample
 from mrtuner.history.recording.source import Source, built_in, of_program
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
@@ -162,7 +162,7 @@ def test_a_declaration_that_is_not_understood_is_refused() -> None:
         of_program("broker", broken)
 
 
-def column(sample: Sample, name: str) -> Any:
+def column(sample: SourceSample, name: str) -> Any:
     place = [one.name for one in sample.source.columns].index(name)
     (row,) = sample.rows
     return row.values[place]

@@ -12,7 +12,7 @@ from conftest import NewCluster
 from history_recorder import WAIT, recorder, rows, samples
 
 from mrtuner.cli import main
-from mrtuner.history.recording.recorder import Instance, Limits, record
+from mrtuner.history.recording.recorder import Instance, RecordingLimits, record
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
@@ -156,7 +156,7 @@ def test_many_instances_begin_one_after_the_other(cluster: Cluster, tmp_path: Pa
     watching = threading.Thread(target=end_when_sampled)
     with Writer(tmp_path, [built_in()["sessions"]]) as writer:
         watching.start()
-        record(writer, instances, stop, limits=Limits(apart=3600.0))
+        record(writer, instances, stop, limits=RecordingLimits(apart=3600.0))
     watching.join()
     assert rows(tmp_path, "SELECT DISTINCT instance FROM samples") == [("first",)]
 

@@ -14,7 +14,7 @@ from history_data import MIDNIGHT, SECOND
 from history_story import INSTANCE, of_source, sample
 
 from mrtuner.answers import history
-from mrtuner.history.recording.sample import Sample, Sampler
+from mrtuner.history.recording.sample import Sampler, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.postgres.cluster import Cluster
@@ -22,7 +22,7 @@ from mrtuner.postgres.connect import connect
 from servers import sql
 
 
-def seen(cluster: Cluster, minute: int) -> Sample:
+def seen(cluster: Cluster, minute: int) -> SourceSample:
     """A sample of the server as it is now, at that minute after midnight."""
     with connect(cluster.dsn()) as conn:
         sampler = Sampler(conn)
@@ -32,7 +32,7 @@ def seen(cluster: Cluster, minute: int) -> Sample:
     return replace(found, at=MIDNIGHT + minute * 60 * SECOND, monotonic=minute * 60.0)
 
 
-def told(place: Path, *samples: Sample) -> list[str]:
+def told(place: Path, *samples: SourceSample) -> list[str]:
     """The changes of a store with these samples."""
     last = sample("connections", 3600)  # a period ends before the last sample
     with Writer(place, built_in().values()) as writer:
@@ -100,7 +100,7 @@ def test_what_changed_in_a_schema_is_told_and_what_comes_and_goes_each_night_is_
     assert told(tmp_path, *samples) == expected
 
 
-def relations(minute: int, *indexes: str, valid: bool = True, shop: str = "shop") -> Sample:
+def relations(minute: int, *indexes: str, valid: bool = True, shop: str = "shop") -> SourceSample:
     """A table with its indexes, as the source shows them."""
     common = {"database": shop, "schema": "public", "table_name": "orders", "empty": False}
     return sample(

@@ -16,7 +16,7 @@ from conftest import NewCluster
 from history_recorder import WAIT, rows, samples
 
 from mrtuner.errors import ConnectError
-from mrtuner.history.recording.recorder import Instance, Limits, record
+from mrtuner.history.recording.recorder import Instance, RecordingLimits, record
 from mrtuner.history.recording.sample import Sampler
 from mrtuner.history.recording.silence import SilentSessions
 from mrtuner.history.recording.source import built_in
@@ -61,7 +61,7 @@ class Recording:
     """A recorder in a thread of this process."""
 
     def __init__(self, store: Path, cluster: Cluster, silence: float) -> None:
-        self.store, self.dsn, self.limits = store, cluster.dsn(), Limits(silence=silence)
+        self.store, self.dsn, self.limits = store, cluster.dsn(), RecordingLimits(silence=silence)
         self.stop, self.told = threading.Event(), list[str]()
         self.thread = threading.Thread(target=self.run)
 

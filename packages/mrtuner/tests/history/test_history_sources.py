@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from conftest import NewCluster
 
-from mrtuner.history.recording.sample import Sample, Sampler
+from mrtuner.history.recording.sample import Sampler, SourceSample
 from mrtuner.history.recording.source import Source, built_in, parse
 from mrtuner.history.text import _LETTERS
 from mrtuner.postgres.cluster import Cluster
@@ -40,7 +40,7 @@ COLUMNS_SINCE = {
 }
 
 
-def value(sample: Sample, column: str, **keys: Any) -> Any:
+def value(sample: SourceSample, column: str, **keys: Any) -> Any:
     """Return a column of the only row with these keys."""
     names = [one.name for one in sample.source.columns]
     found = [
@@ -52,7 +52,7 @@ def value(sample: Sample, column: str, **keys: Any) -> Any:
     return found[0][column]
 
 
-def taken(cluster: Cluster, name: str) -> Sample:
+def taken(cluster: Cluster, name: str) -> SourceSample:
     with connect(cluster.dsn()) as conn:
         sampler = Sampler(conn)
         sampler.prepare()
@@ -97,13 +97,13 @@ def test_every_source_gives_what_it_declares(every_major: int, cluster: Cluster)
             assert any(one is not None for one in _values(samples, name, column)), (name, column)
 
 
-def _columns(samples: dict[str, Sample | None]) -> Iterator[tuple[str, str]]:
+def _columns(samples: dict[str, SourceSample | None]) -> Iterator[tuple[str, str]]:
     for name, found in samples.items():
         if found is not None:
             yield from ((name, column.name) for column in found.source.columns)
 
 
-def _values(samples: dict[str, Sample | None], name: str, column: str) -> list[Any]:
+def _values(samples: dict[str, SourceSample | None], name: str, column: str) -> list[Any]:
     found = samples[name]
     assert found is not None
     place = [one.name for one in found.source.columns].index(column)

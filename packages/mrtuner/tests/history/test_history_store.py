@@ -14,14 +14,13 @@ from typing import Any
 import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 
-from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue, Refused, UsageError
 from mrtuner.facts import Missing
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.sample import Identity
 from mrtuner.history.size import is_recording, size, status, verify
 from mrtuner.history.store import layout, parquet, sealing
-from mrtuner.history.store.writer import Batch, Event, Writer
+from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from mrtuner.history.text import status_lines
 
 SOURCE = queue()
@@ -267,7 +266,7 @@ def test_times_are_kept_to_a_hundredth_of_a_second(writer: Writer) -> None:
 def test_old_rows_go_and_their_summary_stays(writer: Writer) -> None:
     fill(writer, 144)
     sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
-    assert sealing.expire(writer, MIDNIGHT + 40 * DAY) == 1
+    assert sealing.delete_past_retention(writer, MIDNIGHT + 40 * DAY) == 1
     assert rows(writer.directory, TOTALS) == []
     assert rows(writer.directory, "SELECT sum(done) FROM queue_by_hour WHERE queue = 'mail'") == [
         (143 * 600,)
@@ -283,7 +282,7 @@ def test_rows_of_a_source_that_is_not_recorded_any_more_are_kept(tmp_path: Path)
     before = rows(tmp_path, DONE)
     with Writer(tmp_path, []) as writer:
         assert sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY) > 0
-        assert sealing.expire(writer, MIDNIGHT + 5 * DAY) == 0
+        assert sealing.delete_past_retention(writer, MIDNIGHT + 5 * DAY) == 0
     assert rows(tmp_path, DONE) == before
 
 
@@ -294,8 +293,8 @@ def test_beyond_a_size_the_oldest_rows_go_first(writer: Writer) -> None:
     first = min((file for file in files if not layout.is_rollup(file.view)), key=lambda f: f.last)
     recent = sum(path.stat().st_size for path in writer.directory.glob("recent.sqlite*"))
     whole = sum(file.bytes for file in files) + recent
-    assert sealing.expire(writer, MIDNIGHT + 5 * DAY, largest=whole) == 0
-    sealing.expire(writer, MIDNIGHT + 5 * DAY, largest=whole - 1)
+    assert sealing.delete_past_retention(writer, MIDNIGHT + 5 * DAY, largest=whole) == 0
+    sealing.delete_past_retention(writer, MIDNIGHT + 5 * DAY, largest=whole - 1)
     assert set(files) - set(writer.files()) == {first}
 
 
@@ -304,7 +303,7 @@ def test_a_database_that_alone_is_too_large_costs_no_file(writer: Writer) -> Non
     fill(writer, 300)
     sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
     files = writer.files()
-    assert sealing.expire(writer, MIDNIGHT + 5 * DAY, largest=4096) == 0
+    assert sealing.delete_past_retention(writer, MIDNIGHT + 5 * DAY, largest=4096) == 0
     assert writer.files() == files
 
 
@@ -461,7 +460,7 @@ def test_status_says_what_sampling_costs(writer: Writer) -> None:
     (told,) = status(writer.directory, MIDNIGHT / SECOND + 600).sources
     assert told.cost == pytest.approx(0.300 / 600)
     assert "Sampling db:5432 takes 0.05% of one session's time." in list(
-        status_lines(as_builtins(status(writer.directory, MIDNIGHT / SECOND)))
+        status_lines(status(writer.directory, MIDNIGHT / SECOND))
     )
 
 
@@ -475,7 +474,7 @@ def test_status_of_several_instances_has_a_line_each_and_one_for_each_reason(
         writer.commit([Batch(instance=name, samples=(one,), missing=(lack,))])
     gone = Missing("connection", "nothing is listening there")
     writer.commit([Batch(instance="d", samples=(), missing=(gone,))])
-    told = list(status_lines(as_builtins(status(writer.directory, MIDNIGHT / SECOND + 5))))
+    told = list(status_lines(status(writer.directory, MIDNIGHT / SECOND + 5)))
     assert [line.split() for line in told if line.startswith("a  ")] == [
         ["a", "5", "s", "ago", "1", "1"]
     ]
@@ -497,7 +496,7 @@ def test_size_adds_up_what_is_on_disk(writer: Writer) -> None:
 
 
 def test_events_are_kept(writer: Writer) -> None:
-    event = Event(at=MIDNIGHT, instance="db:5432", kind="lost", detail="gone")
+    event = HistoryEvent(at=MIDNIGHT, instance="db:5432", kind="lost", detail="gone")
     writer.commit([batch(events=(event,))])
     assert rows(writer.directory, "SELECT kind, detail FROM events") == [("lost", "gone")]
 

@@ -24,7 +24,7 @@ from mrtuner.history.analysis.gaps import gaps
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.analysis.series import Grid, Kind, Measure, split
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.recording.sample import Sample
+from mrtuner.history.recording.sample import SourceSample
 from mrtuner.history.recording.source import Rollup, built_in, in_directory
 from mrtuner.history.size import size
 from mrtuner.history.store import sealing, summaries
@@ -42,7 +42,7 @@ CHEAP, DEAR = 11, 22
 WAITED = {"30d": 120 / 351, "365d": 120 / 696}
 
 
-def samples() -> Iterator[Sample]:
+def samples() -> Iterator[SourceSample]:
     source = built_in()["sessions"]
     client = {"backend_type": "client backend", "database": "app", "role": "web"}
     for minute in range(240):
@@ -259,7 +259,7 @@ def test_each_summary_goes_when_it_is_old_enough(tmp_path: Path) -> None:
             (402, {"sessions_by_hour"}),
             (1828, set()),
         ):
-            sealing.expire(writer, MIDNIGHT + days * day)
+            sealing.delete_past_retention(writer, MIDNIGHT + days * day)
             left = {file.view for file in writer.files()}
             assert left & {one.view for one in summaries.SUMMARIES} == views
     assert {one.view for one in summaries.SUMMARIES} <= {one.view for one in size(tmp_path).views}

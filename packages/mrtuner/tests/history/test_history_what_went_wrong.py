@@ -19,16 +19,16 @@ from history_story import BEGIN, INSTANCE, of_source, sample
 from mrtuner.answers import history
 from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.cli import main
-from mrtuner.history.recording.sample import Sample
+from mrtuner.history.recording.sample import SourceSample
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.store.writer import Batch, Event, Writer
+from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from servers import sql
 
 TEXTS = {7: "LOCK TABLE stock", 8: "UPDATE stock SET n = n - ?", 9: "SELECT * FROM orders"}
 MINUTES = 40
 
 
-def recorded(place: Path, *samples: Sample) -> list[str]:
+def recorded(place: Path, *samples: SourceSample) -> list[str]:
     """What is told of a store with these samples."""
     with Writer(place, built_in().values()) as writer:
         writer.commit([Batch(instance=INSTANCE, samples=samples, texts=TEXTS)])
@@ -42,7 +42,7 @@ def clock(second: int) -> str:
     return time.strftime("%H:%M:%S", time.gmtime(second))
 
 
-def sessions(second: int, *waiting: tuple[int, str], idle: Sequence[int] = ()) -> Sample:
+def sessions(second: int, *waiting: tuple[int, str], idle: Sequence[int] = ()) -> SourceSample:
     """A sample of sessions that wait (process, blocked by) or are idle in a transaction."""
     common = {"database": "app", "role": "web", "backend_type": "client backend"}
     blocked = [
@@ -101,7 +101,7 @@ def test_queues_behind_one_process_within_five_minutes_are_told_once(tmp_path: P
     ]
 
 
-def connections(clients: Sequence[int]) -> Iterator[Sample]:
+def connections(clients: Sequence[int]) -> Iterator[SourceSample]:
     for number, count in enumerate(clients):
         row = of_source("connections", clients=count, active=1, maximum=200)
         yield sample("connections", BEGIN + 10 * number, row)
@@ -120,7 +120,7 @@ def test_a_change_of_a_few_sessions_is_no_storm(tmp_path: Path) -> None:
     assert recorded(tmp_path / "more", *connections([60] * 100 + [119] * 5 + [60] * 100)) == []
 
 
-def load(slow: range, ms: float, calls: int = 600) -> Iterator[Sample]:
+def load(slow: range, ms: float, calls: int = 600) -> Iterator[SourceSample]:
     """A statement that takes 10 ms a call, and in some minutes as long as given."""
     total, time_ms = 0, 0.0
     for minute in range(MINUTES):
@@ -131,7 +131,7 @@ def load(slow: range, ms: float, calls: int = 600) -> Iterator[Sample]:
         yield sample("statements", BEGIN + 60 * minute, row)
 
 
-def setting(minute: int, value: str) -> Sample:
+def setting(minute: int, value: str) -> SourceSample:
     row = of_source("settings", name="work_mem", value=value, unit="kB", origin="file",
                     pending=False)  # fmt: skip
     return sample("settings", BEGIN + 60 * minute, row)
@@ -161,7 +161,7 @@ def test_what_is_a_little_slower_or_does_not_matter_is_not_told(
     assert recorded(tmp_path, *load(slow, ms, calls)) == [], why
 
 
-def checkpoints(requested: Sequence[int]) -> Iterator[Sample]:
+def checkpoints(requested: Sequence[int]) -> Iterator[SourceSample]:
     total = 0
     for minute, number in enumerate(requested):
         total += number
@@ -178,7 +178,7 @@ def test_three_checkpoints_before_their_time_are_told_and_two_are_not(tmp_path: 
 def test_a_storm_before_the_last_day_is_not_searched_and_that_is_said(tmp_path: Path) -> None:
     """Two days: only the second is searched, in Python and as text; a crash is told of both."""
     storm = connections([30] * 100 + [180] * 10 + [30] * 100)
-    crash = Event(
+    crash = HistoryEvent(
         at=MIDNIGHT + (BEGIN + 5) * SECOND, instance=INSTANCE, kind="crash", detail="it recovered"
     )
     with Writer(tmp_path, built_in().values()) as writer:

@@ -11,7 +11,7 @@ from bench_grids import a_sample
 from mrtuner.bench.load.output import LatencySummary
 from mrtuner.bench.load.pgbench import LoadRun
 from mrtuner.bench.plan.model import GridCell, Phase, Plan, Variant, Workload
-from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.record.model import MeasuredRun, Record
 from mrtuner.bench.series import Measured, Series
 from mrtuner.stats.histogram import Histogram
 from mrtuner.tuning.document import TuneDocument, tune_document
@@ -49,7 +49,7 @@ def run(tps: float, *, p99: float = 20.0) -> LoadRun:
 def sample(
     label: str, block: int, position: int, tps: float, *, phase: Phase = "comparison",
     checkpoint: float = 3.0, p99: float = 20.0, attempt: int = 1, rejected: str | None = None,
-) -> Sample:  # fmt: skip
+) -> MeasuredRun:  # fmt: skip
     return a_sample(
         CELL, block, label, tps, phase=phase, attempt=attempt, position=position, seed=42 + block,
         started=f"2026-07-01T12:{block:02}:00.000+00:00", warmup_tps=tps * 0.9,
@@ -59,7 +59,7 @@ def sample(
     )  # fmt: skip
 
 
-def compared(tps: float, ratios: Sequence[float], debt: float = 6.0) -> list[Sample]:
+def compared(tps: float, ratios: Sequence[float], debt: float = 6.0) -> list[MeasuredRun]:
     """One block per ratio, B first in even ones; `debt` [s] is B's CHECKPOINT, A's takes 3 s."""
     taken = []
     for block, ratio in enumerate(ratios, 1):
@@ -70,7 +70,7 @@ def compared(tps: float, ratios: Sequence[float], debt: float = 6.0) -> list[Sam
     return taken
 
 
-def calibrated(tps: float, ratios: Sequence[float]) -> list[Sample]:
+def calibrated(tps: float, ratios: Sequence[float]) -> list[MeasuredRun]:
     taken = []
     for block, ratio in enumerate(ratios, 1):
         taken.append(sample("current", block, 1, tps, phase="calibration"))
@@ -83,7 +83,7 @@ def swinging(ratio: float, pairs: int) -> list[float]:
     return [ratio * exp(SPREAD if block % 2 else -SPREAD) for block in range(pairs)]
 
 
-def record(samples: Sequence[Sample], *, blocks: int = 8, calibrate: int = 0) -> Record:
+def record(samples: Sequence[MeasuredRun], *, blocks: int = 8, calibrate: int = 0) -> Record:
     settings = {"server_version": "18.6", "work_mem": "4096", "fsync": "on"}
     return Record(
         plan=Plan(

@@ -16,7 +16,7 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate import RoleGroup, RotationStep, roles
 from mrtuner.rotate.answer import opened
-from mrtuner.rotate.stores import File
+from mrtuner.rotate.stores import FileStore
 from servers import sql
 
 
@@ -189,12 +189,12 @@ def test_a_rotation_broken_off_early_does_not_go_on_when_another_machine_has_rot
     secret, early = tmp_path / "secret", tmp_path / "early"
     rotate(admin(server), "slept", secret)
     with opened(admin(server), "slept", IMPATIENT, journal=early) as rotator:
-        planned = rotator.plan(f"file:{secret}", File(secret))
+        planned = rotator.plan(f"file:{secret}", FileStore(secret))
         rotate(admin(server), "slept", secret)
         with pytest.raises(Refused, match="slept_blue can no longer log in"):
-            rotator.run(planned, File(secret))
+            rotator.run(planned, FileStore(secret))
         with pytest.raises(Refused, match="slept_blue can no longer log in"):
-            rotator.abort(planned, File(secret))
+            rotator.abort(planned, FileStore(secret))
     assert may_login(server, "slept") == {"slept_green"}
 
 

@@ -15,7 +15,7 @@ from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.rotate import RotationStep
 from mrtuner.rotate.answer import opened
-from mrtuner.rotate.stores import File
+from mrtuner.rotate.stores import FileStore
 from servers import sql
 
 
@@ -115,7 +115,7 @@ def test_a_rotation_that_waits_goes_back_to_the_old_secret(server: Cluster, tmp_
     with psycopg.connect(login(secret)):
         waiting = rotate(admin(server), "back", secret)
         with opened(admin(server), "back", IMPATIENT, journal=tmp_path / "state") as rotator:
-            outcome = rotator.abort(waiting.rotation, File(secret))
+            outcome = rotator.abort(waiting.rotation, FileStore(secret))
     assert outcome.rotation.step is RotationStep.ABORTED
     assert secret.read_text() == before
     assert may_login(server, "back") == {"back_blue"}
@@ -133,7 +133,8 @@ def test_a_role_that_is_taken_over_keeps_its_password_when_that_is_taken_back(
         assert waiting.rotation.step is RotationStep.WAITING
         with opened(admin(server), "single", IMPATIENT, journal=tmp_path / "state") as rotator:
             assert (
-                rotator.abort(waiting.rotation, File(secret)).rotation.step is RotationStep.ABORTED
+                rotator.abort(waiting.rotation, FileStore(secret)).rotation.step
+                is RotationStep.ABORTED
             )
     assert sql(known, "SELECT current_user") == [("single",)]
     assert may_login(server, "single") == {"single"}
@@ -168,7 +169,7 @@ def test_a_role_of_somebody_else_is_left_alone(server: Cluster, tmp_path: Path) 
     with opened(admin(server), "alien", IMPATIENT, journal=tmp_path / "state") as rotator:
         last = rotator.last()
         assert last is not None
-        aborted = rotator.abort(last, File(tmp_path / "secret"))
+        aborted = rotator.abort(last, FileStore(tmp_path / "secret"))
     assert aborted.rotation.step is RotationStep.ABORTED
     assert may_login(server, "alien") == {"alien", "alien_blue"}
     theirs = server.dsn(user="alien_blue", tcp=True) + " password=mine"

@@ -16,7 +16,7 @@ from rotating import IMPATIENT, admin, login, may_login, rotate, running, unused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.rotate import RotationStep
 from mrtuner.rotate.answer import opened
-from mrtuner.rotate.stores import File
+from mrtuner.rotate.stores import FileStore
 from servers import sql
 
 pytestmark = pytest.mark.timed
@@ -90,7 +90,7 @@ def test_killed_while_it_goes_back_the_next_abort_ends_it(
         last = rotator.last()
         assert last is not None
         if not last.finished:
-            assert rotator.abort(last, File(secret)).rotation.step is RotationStep.ABORTED
+            assert rotator.abort(last, FileStore(secret)).rotation.step is RotationStep.ABORTED
     assert secret.read_text() == before
     assert may_login(server, group) == {f"{group}_blue"}
 

@@ -67,8 +67,8 @@ def server(*settings: Setting, **changes: Any) -> Server:
     fields: dict[str, Any] = {
         "version_num": 180006, "version": "18.6", "settings": {s.name: s for s in settings},
         "overrides": (), "file_problems": (), "platform": OURS, "standby": False, "standbys": 0,
-        "connections": 7, "peak_connections": None, "databases": {}, "relations": (),
-        "extensions": (), "available_extensions": frozenset(), "activity": QUIET,
+        "connections": 7, "databases": {}, "relations": (),
+        "extensions": (), "activity": QUIET,
         "data_directory": None, "local_pid": None, "superuser": True,
     }  # fmt: skip
     return Server(**(fields | changes))

@@ -19,7 +19,7 @@ from mrtuner.aws.rows import Instance
 from mrtuner.cli import main
 from mrtuner.history.recording.machine import rows_of_instance
 from mrtuner.history.recording.managed import CLOUDWATCH, METRICS
-from mrtuner.history.recording.sample import Row, Sample
+from mrtuner.history.recording.sample import Row, SourceSample
 from mrtuner.history.recording.source import built_in, of_program
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.limits.recorded_ceilings import CEILINGS
@@ -65,7 +65,7 @@ def of_rds(metrics: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with metrics.open(encoding="utf-8") as file:
         points = [_point(row) for row in csv.DictReader(file)]
     machine = built_in()["machine"]
-    described = Sample(
+    described = SourceSample(
         source=machine, at=points[0].at, monotonic=0.0, cost=0.0,
         rows=tuple(of_source("machine", **row) for row in rows_of_instance(instance)),
     )  # fmt: skip
@@ -75,10 +75,10 @@ def of_rds(metrics: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield viewer
 
 
-def _point(row: dict[str, str]) -> Sample:
+def _point(row: dict[str, str]) -> SourceSample:
     at = datetime.fromisoformat(row["timestamp"])
     values = tuple(float(row[name]) if row.get(name) else None for name in METRICS.values())
-    return Sample(
+    return SourceSample(
         source=CLOUDWATCH, at=int(at.timestamp()) * SECOND, monotonic=at.timestamp(), cost=0.0,
         rows=(Row(values=values, reset=None),),
     )  # fmt: skip

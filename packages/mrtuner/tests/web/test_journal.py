@@ -16,11 +16,11 @@ from history_story import BEGIN, INSTANCE, of_source
 from served import HOUR, PATIENCE, Viewer, in_a_browser, serving_here, violations
 
 from mrtuner.change.journal import Journal, changes_with_steps
-from mrtuner.change.record import Change, Entry, GroupChange, State
+from mrtuner.change.record import Change, GroupChange, ParameterChange, State
 from mrtuner.errors import MrTunerError
 from mrtuner.history.recording.sample import Identity
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.store.writer import Batch, Event, Writer
+from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 
 #: At 02:30 of the story, max_wal_size went from 1024 to 4096 MB.
 HALF_PAST = datetime.fromtimestamp(MIDNIGHT // SECOND, UTC) + timedelta(seconds=BEGIN + 1800)
@@ -31,9 +31,13 @@ HOSTILE = "<img src=x onerror=document.title='run'>"
 def change(**more: Any) -> Change:
     """The change of the story: 1 GB becomes 4 GB; and a secret that must not be shown."""
     entries = (
-        Entry(name="max_wal_size", before=None, after="4GB", restart=False, in_force="1024"),
-        Entry(name="primary_conninfo", before="password=geheim", after="password=geheim2",
-              restart=True, in_force=""),
+        ParameterChange(
+            name="max_wal_size", before=None, after="4GB", restart=False, in_force="1024"
+        ),
+        ParameterChange(
+            name="primary_conninfo", before="password=geheim", after="password=geheim2",
+            restart=True, in_force="",
+        ),
     )  # fmt: skip
     return replace(
         Change(
@@ -59,7 +63,7 @@ def store(recorded: Path, tmp_path: Path) -> Path:
     directory = tmp_path / "store"
     shutil.copytree(recorded, directory)
     identity = Identity(version_num=180_000, started="now", system=SYSTEM, standby=False)
-    restart = Event(
+    restart = HistoryEvent(
         at=MIDNIGHT + (BEGIN + 2700) * SECOND, instance=INSTANCE, kind="restart", detail="started"
     )
     with Writer(directory, built_in().values()) as writer:
@@ -188,7 +192,7 @@ def test_a_parameter_group_that_mrtuner_attached_leads_to_its_entry(
         ))
         for at, one in zip((BEGIN, BEGIN + 1860), facts, strict=True)
     ]  # fmt: skip
-    told = Event(
+    told = HistoryEvent(
         at=MIDNIGHT + (BEGIN + 1830) * SECOND, instance=INSTANCE, kind="rds", detail=HOSTILE
     )
     with Writer(store, built_in().values()) as writer:

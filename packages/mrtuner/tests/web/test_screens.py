@@ -12,9 +12,9 @@ from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import INSTANCE, of_source
 
 from mrtuner.history.reading import open_history
-from mrtuner.history.recording.sample import Sample
+from mrtuner.history.recording.sample import SourceSample
 from mrtuner.history.recording.source import Source, built_in
-from mrtuner.history.store.writer import Event, Writer
+from mrtuner.history.store.writer import HistoryEvent, Writer
 from mrtuner.web.answers import fleet_answer, screen_answer
 from mrtuner.web.document import ScreenAnswer
 
@@ -23,13 +23,13 @@ TWO = 2 * 3600
 HOUR = {"from": "2026-11-23T02:00", "to": "2026-11-23T03:00"}
 
 
-def read(name: str, at: float, *rows: dict[str, Any]) -> Sample:
+def read(name: str, at: float, *rows: dict[str, Any]) -> SourceSample:
     """What a recorder read so many seconds after midnight."""
     return sample(built_in()[name], at, *(of_source(name, **row) for row in rows))
 
 
 def written(
-    directory: Path, samples: Iterable[Sample], sources: Sequence[Source] | None = None
+    directory: Path, samples: Iterable[SourceSample], sources: Sequence[Source] | None = None
 ) -> Path:
     """A store with these samples, and with one of sessions each minute."""
     with Writer(directory, sources or tuple(built_in().values())) as writer:
@@ -193,8 +193,8 @@ def test_the_pace_of_the_recorder_is_no_change(tmp_path: Path) -> None:
         at = MIDNIGHT + (TWO + 600) * SECOND
         writer.commit([
             batch(events=(
-                Event(at=at, instance=INSTANCE, kind="pace", detail="tables every 2 min"),
-                Event(at=at, instance=INSTANCE, kind="reset", detail="statistics were reset"),
+                HistoryEvent(at=at, instance=INSTANCE, kind="pace", detail="tables every 2 min"),
+                HistoryEvent(at=at, instance=INSTANCE, kind="reset", detail="a reset"),
             ), instance=INSTANCE)
         ])  # fmt: skip
     found = screen(directory, "changes")

@@ -18,7 +18,7 @@ from served import DESK, PHONE, in_a_browser, opened, painted, serving, too_wide
 
 from mrtuner.answers.recorded_loads import has_statements
 from mrtuner.history.recording.recorder import Instance, record
-from mrtuner.history.recording.sample import Sample
+from mrtuner.history.recording.sample import SourceSample
 from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.postgres.connect import connect
@@ -158,7 +158,7 @@ def test_what_is_recorded_is_shown_by_itself_until_it_is_paused(
 
     def sampled(directory: Path, at: int) -> None:
         with Writer(directory, [source]) as writer:
-            one = Sample(source=source, at=at, monotonic=at / 1e6, rows=(), cost=0.0)
+            one = SourceSample(source=source, at=at, monotonic=at / 1e6, rows=(), cost=0.0)
             writer.commit([Batch(instance="db", samples=(one,))])
 
     for place, at in (("goes on", now), ("ended", now - 86_400_000_000)):

@@ -2,7 +2,7 @@
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { Change, Chart, Screen, Series, Table } from "./api";
+import type { Chart, ChartSeries, ScreenAnswer, ScreenChange, ScreenTable } from "./answers";
 import { make } from "./dom";
 import { clock, day, levels, ticks, value } from "./format";
 import { table } from "./table";
@@ -69,7 +69,7 @@ export function colours(charts: Chart[]): number[][] {
 }
 
 /** A chart; `paint` holds the palette index of each line. */
-export function chart(given: Chart, on: Screen, moves: Moves, paint: number[]): Drawn {
+export function chart(given: Chart, on: ScreenAnswer, moves: Moves, paint: number[]): Drawn {
   const title = make("figcaption", {}, make("h2", {}, given.title), make("p", { class: "help" }, given.help));
   const figure = make("figure", { class: "chart", "data-chart": given.name }, title);
   const nothing = given.missing ?? (always0(given) ? "0 all the time" : null);
@@ -130,14 +130,14 @@ function ceilings(given: Chart, moves: Moves): HTMLElement[] {
   return [make("ul", { class: "ceilings", "aria-label": `Limits of ${given.title}` }, ...entries)];
 }
 
-function described(given: Chart, on: Screen): string {
+function described(given: Chart, on: ScreenAnswer): string {
   const highest = given.series.map((series) => Math.max(...series.values.map((one) => one ?? 0)));
   const parts = given.series.map((series, n) => `${series.name} up to ${value(highest[n], given.unit)}`);
   return `${parts.join(", ")}, from ${day(on.begin)} ${clock(on.begin)} to ${day(on.end)} ${clock(on.end)} UTC.`;
 }
 
 /** Times and values for uPlot; for stacked lines the running sums, the highest first. */
-function data(given: Chart, on: Screen, hidden: Set<number>): uPlot.AlignedData {
+function data(given: Chart, on: ScreenAnswer, hidden: Set<number>): uPlot.AlignedData {
   const nothing = on.times.map(() => null);
   const values = given.series.map((series, n) => (hidden.has(n) ? nothing : series.values));
   if (!given.stacked) return [on.times, ...values, ...before(given, on).map((series) => series.values)];
@@ -155,7 +155,7 @@ function data(given: Chart, on: Screen, hidden: Set<number>): uPlot.AlignedData 
 }
 
 /** The lines of the period to compare with; for a stacked chart their sum. */
-function before(given: Chart, on: Screen): Series[] {
+function before(given: Chart, on: ScreenAnswer): ChartSeries[] {
   if (!given.stacked || given.before.length === 0) return given.before;
   const values = on.times.map((_, at) => {
     const known = given.before.map((series) => series.values[at] ?? null).filter((one) => one !== null);
@@ -164,7 +164,7 @@ function before(given: Chart, on: Screen): Series[] {
   return [{ name: "all", values }];
 }
 
-function options(given: Chart, on: Screen, moves: Moves, reading: HTMLElement, paint: number[]): uPlot.Options {
+function options(given: Chart, on: ScreenAnswer, moves: Moves, reading: HTMLElement, paint: number[]): uPlot.Options {
   const count = given.series.length;
   const lines: uPlot.Series[] = given.series.map((_, n) => {
     // Sums are drawn from the highest to the lowest, so that each covers what is below it.
@@ -251,7 +251,7 @@ function sparse(given: Chart): boolean {
   return given.series.every((one) => one.values.filter((value) => value !== null).length < 3);
 }
 
-function overlay(plot: uPlot, limits: Chart["limits"], changes: Change[]): void {
+function overlay(plot: uPlot, limits: Chart["limits"], changes: ScreenChange[]): void {
   const { ctx } = plot;
   const { left, top, width, height } = plot.bbox;
   ctx.save();
@@ -329,7 +329,7 @@ function line(ctx: CanvasRenderingContext2D, x0: number, y0: number, x1: number,
 }
 
 /** The values at the cursor in words, with the changes near it. */
-function read(plot: uPlot, given: Chart, on: Screen): string {
+function read(plot: uPlot, given: Chart, on: ScreenAnswer): string {
   const at = plot.cursor.idx;
   const time = at === null || at === undefined ? undefined : on.times[at];
   if (at === null || at === undefined || time === undefined) return "";
@@ -351,7 +351,7 @@ function entry(name: string, number: number, toggle: (show: boolean) => void): H
   return make("li", {}, button);
 }
 
-function keys(event: KeyboardEvent, plot: uPlot, on: Screen, moves: Moves): void {
+function keys(event: KeyboardEvent, plot: uPlot, on: ScreenAnswer, moves: Moves): void {
   const last = on.times.length - 1;
   const now = plot.cursor.idx ?? last;
   const steps: Record<string, number> = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: last };
@@ -371,7 +371,7 @@ function keys(event: KeyboardEvent, plot: uPlot, on: Screen, moves: Moves): void
   event.preventDefault();
 }
 
-function asTable(given: Chart, on: Screen): Table {
+function asTable(given: Chart, on: ScreenAnswer): ScreenTable {
   return {
     name: given.name,
     title: `${given.title}, in steps of ${value(on.step, "s")}`,

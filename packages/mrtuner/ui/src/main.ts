@@ -1,6 +1,6 @@
 /** The page: a menu of screens, an instance and a period, charts over tables. */
 
-import type { Cell, Fleet, Member, Screen } from "./api";
+import type { Cell, FleetAnswer, FleetMember, ScreenAnswer } from "./answers";
 import { Failure, fleet, records, screen } from "./api";
 import { RECORDS, benchmarks } from "./records";
 import { chart, colours, type Drawn } from "./chart";
@@ -40,7 +40,7 @@ const TITLE = 80;
 const HISTORY = 3600;
 
 const root = document.getElementById("app")!;
-let store: Fleet | null = null;
+let store: FleetAnswer | null = null;
 let drawn: Drawn[] = [];
 let asked: AbortController | null = null;
 /** When the instance on the screen was sampled last, in seconds since 1970. */
@@ -255,7 +255,7 @@ function menu(state: State): HTMLElement {
   return make("nav", { "aria-label": "Screens" }, make("ul", {}, ...links));
 }
 
-function fill(main: HTMLElement, on: Screen, state: State): void {
+function fill(main: HTMLElement, on: ScreenAnswer, state: State): void {
   const now = Date.now() / 1000;
   seen = on.last;
   const age = on.last === null ? null : now - on.last;
@@ -297,14 +297,14 @@ function fill(main: HTMLElement, on: Screen, state: State): void {
 }
 
 /** The text of the only statement of a screen, cut short; null if it was never seen. */
-function textOf(on: Screen): string | null {
+function textOf(on: ScreenAnswer): string | null {
   const of = on.tables.find((one) => one.name === "statements");
   const text = of?.rows[0]?.[of.columns.findIndex((column) => column.name === "text")];
   return typeof text !== "string" ? null : text.length > TITLE ? `${text.slice(0, TITLE)}…` : text;
 }
 
 /** Whether a comparison was asked for of which nothing was recorded. The screen "Before and after" says so itself. */
-function uncompared(on: Screen, state: State): boolean {
+function uncompared(on: ScreenAnswer, state: State): boolean {
   const known = (lines: { values: (number | null)[] }[]): boolean => lines.some((one) => one.values.some((value) => value !== null));
   return state.compare !== "" && state.screen !== "compare" && on.charts.some((one) => known(one.series)) && !on.charts.some((one) => known(one.before));
 }
@@ -317,7 +317,7 @@ function reveal(name: string): void {
 }
 
 /** The sessions of the chart's step that contains a moment, if it is longer than a minute, or of the minute around it. */
-function sessions(on: Screen, moment: number): Partial<State> {
+function sessions(on: ScreenAnswer, moment: number): Partial<State> {
   const step = on.times.findLast((time) => time <= moment);
   const around =
     step !== undefined && on.step > 2 * AROUND && moment < step + on.step
@@ -327,14 +327,14 @@ function sessions(on: Screen, moment: number): Partial<State> {
 }
 
 /** The address of the time before and after a change: half an hour of each, or what was recorded since. */
-function compared(state: State, on: Screen, at: number): string {
+function compared(state: State, on: ScreenAnswer, at: number): string {
   const after = Math.max(60, Math.min(AFTER, Math.floor((on.last ?? Infinity) - at)));
   const from = Math.round(at);
   return address({ ...state, screen: "compare", from, to: from + after, compare: `${after}s` });
 }
 
 /** The changes in the period, each linked to its journal entry if it has one, and to the time before and after it. */
-function changed(on: Screen, state: State): HTMLElement[] {
+function changed(on: ScreenAnswer, state: State): HTMLElement[] {
   if (on.changes.length === 0 || state.screen === "changes") return [];
   const entries = on.changes.map((one) => {
     const target = { ...state, screen: "changes", statement: "", process: "", change: one.journal ?? "", table: one.journal ? "entry" : "" };
@@ -347,14 +347,14 @@ function changed(on: Screen, state: State): HTMLElement[] {
 }
 
 /** A button that shows or hides changes in the charts, because many of them may hide the lines. */
-function marks(on: Screen, state: State): HTMLElement[] {
+function marks(on: ScreenAnswer, state: State): HTMLElement[] {
   if (on.changes.length === 0 || on.charts.length === 0) return [];
   const off = state.marks === "off";
   const click = (): void => go({ marks: off ? "" : "off" });
   return [make("button", { type: "button", "aria-pressed": String(!off), title: "Draw changes into the charts", click }, "Changes")];
 }
 
-function moves(on: Screen): HTMLElement[] {
+function moves(on: ScreenAnswer): HTMLElement[] {
   const length = on.end - on.begin;
   const button = (words: string, label: string, from: number, to: number): HTMLElement =>
     make("button", { type: "button", title: label, "aria-label": label, click: () => go({ from, to }) }, words);
@@ -368,7 +368,7 @@ function moves(on: Screen): HTMLElement[] {
   ];
 }
 
-function link(unit: string, cell: Cell, state: State, on: Screen | null = null): string | null {
+function link(unit: string, cell: Cell, state: State, on: ScreenAnswer | null = null): string | null {
   if (cell === null) return null;
   const plain = { ...state, statement: "", change: "", process: "", table: "" };
   if (unit.startsWith("to:")) return address({ ...state, table: unit.slice(3) });
@@ -393,13 +393,13 @@ function link(unit: string, cell: Cell, state: State, on: Screen | null = null):
 }
 
 /** At least an hour around a shorter period: statements are sampled each minute, so a moment shows no history. */
-function around(on: Screen | null): Partial<State> {
+function around(on: ScreenAnswer | null): Partial<State> {
   if (on === null || on.end - on.begin >= HISTORY) return {};
   const middle = Math.round((on.begin + on.end) / 2);
   return { from: middle - HISTORY / 2, to: middle + HISTORY / 2 };
 }
 
-function overview(of: Fleet): HTMLElement[] {
+function overview(of: FleetAnswer): HTMLElement[] {
   const title = make("h1", {}, "Fleet");
   if (of.instances.length === 0) {
     return [title, make("p", { class: "empty" }, `${of.directory} has no samples yet: mrtuner record DSN --dir ${of.directory}`)];
@@ -414,7 +414,7 @@ function overview(of: Fleet): HTMLElement[] {
     ["last", "Last sample", "age"],
     ["advice", "Advice", "tune"],
   ].map(([name, words, unit]) => ({ name: name!, title: words!, unit: unit! }));
-  const rows = of.instances.map((one) => columns.map(({ name }) => (name === "advice" ? one.instance : one[name as keyof Member])));
+  const rows = of.instances.map((one) => columns.map(({ name }) => (name === "advice" ? one.instance : one[name as keyof FleetMember])));
   const given = { name: "fleet", title: "Instances, the least headroom first", columns, rows, missing: null };
   const about = make("p", { class: "help" }, `${of.directory} · MrTuner ${of.version} · ${of.instances.length === 1 ? "one instance" : `${value(of.instances.length, "integer")} instances`}`);
   return [title, about, table(given, member)];

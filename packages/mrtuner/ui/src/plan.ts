@@ -1,12 +1,13 @@
 /** The plan of the statement on the screen: the server is asked for it when somebody clicks, and never by itself. */
 
-import { Failure, plan, type Plan } from "./api";
+import type { PlanAnswer } from "./answers";
+import { Failure, plan } from "./api";
 import { make } from "./dom";
 import { value } from "./format";
 import { query, type State } from "./state";
 
 /** The last plan, which stays when the page is refreshed. */
-let kept: { of: string; plan: Plan } | null = null;
+let kept: { of: string; plan: PlanAnswer } | null = null;
 
 export function planned(state: State): HTMLElement {
   const of = `${state.instance} ${state.statement}`;
@@ -30,7 +31,7 @@ export function planned(state: State): HTMLElement {
   }
 }
 
-function told(plan: Plan): HTMLElement[] {
+function told(plan: PlanAnswer): HTMLElement[] {
   const help = `In database ${plan.database}, at ${value(plan.at, "time")} UTC. For any values of its constants; costs and rows are estimates.`;
   return [make("p", { class: "help" }, help), make("pre", { class: "scroll", tabindex: "0" }, plan.lines.join("\n"))];
 }

@@ -1,13 +1,13 @@
 /** The benchmark records: what was compared, and the result. Each links to its report. */
 
-import type { Cell, Records } from "./api";
+import type { Cell, RecordsAnswer } from "./answers";
 import { make } from "./dom";
 import { table } from "./table";
 
 /** The screen's name in the page's address. */
 export const RECORDS = "records";
 
-export function benchmarks(of: Records): HTMLElement[] {
+export function benchmarks(of: RecordsAnswer): HTMLElement[] {
   const title = make("h1", {}, "Benchmarks");
   const about = make("p", { class: "help" }, of.directory);
   const columns = [

@@ -1,6 +1,6 @@
 /** What happened in the period, on top of a server's first screen: what nobody recorded, then what went wrong. */
 
-import type { Incident, Screen } from "./api";
+import type { ScreenAnswer, ScreenIncident } from "./answers";
 import { make } from "./dom";
 import { clock, day } from "./format";
 import { address, type State } from "./state";
@@ -8,7 +8,7 @@ import { address, type State } from "./state";
 /** As many incidents are shown at once; the others open with a click. */
 const FEW = 6;
 
-export function story(on: Screen, state: State): HTMLElement[] {
+export function story(on: ScreenAnswer, state: State): HTMLElement[] {
   if (!on.story) return [];
   const { unrecorded, incidents } = on.story;
   const entries = incidents.map((one) => entry(one, on, state));
@@ -31,7 +31,7 @@ function nothing(unrecorded: string[]): HTMLElement {
 }
 
 /** The time and the sentence, which opens the screen and the minute that show it. */
-function entry(one: Incident, on: Screen, state: State): HTMLElement {
+function entry(one: ScreenIncident, on: ScreenAnswer, state: State): HTMLElement {
   const [from, to] = [Math.floor(one.shown[0]), Math.ceil(one.shown[1])];
   const target = { ...state, screen: one.screen, statement: "", change: "", process: "", table: "", from, to };
   const time = make("time", {}, span(one, day(on.begin) !== day(on.end)));
@@ -39,7 +39,7 @@ function entry(one: Incident, on: Screen, state: State): HTMLElement {
 }
 
 /** From when to when, with the day if the period has several. */
-function span(one: Incident, dated: boolean): string {
+function span(one: ScreenIncident, dated: boolean): string {
   const begin = dated ? `${day(one.begin)} ${clock(one.begin)}` : clock(one.begin);
   if (one.end - one.begin < 1) return begin;
   return day(one.end) === day(one.begin) ? `${begin} – ${clock(one.end)}` : `${begin} – ${day(one.end)} ${clock(one.end)}`;

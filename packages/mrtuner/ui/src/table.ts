@@ -1,6 +1,6 @@
 /** Tables that sort by any column and can be saved as CSV. */
 
-import type { Cell, Column, Table } from "./api";
+import type { Cell, ScreenTable, TableColumn } from "./answers";
 import { make } from "./dom";
 import { ago, clock, day, stale, value } from "./format";
 
@@ -18,7 +18,7 @@ const [SHORT, LONG] = [28, 40];
 /** The address that a cell links to, if any. */
 export type Link = (unit: string, cell: Cell, row: Cell[]) => string | null;
 
-export function table(given: Table, link: Link = () => null): HTMLElement {
+export function table(given: ScreenTable, link: Link = () => null): HTMLElement {
   const heading = make("h2", {}, given.title);
   if (given.missing !== null) {
     const attributes = { class: "table", "data-table": given.name, tabindex: "-1" };
@@ -80,7 +80,7 @@ export function table(given: Table, link: Link = () => null): HTMLElement {
   return make("section", attributes, make("div", { class: "bar" }, heading, tools), scroll, more);
 }
 
-function line(columns: Column[], row: Cell[], link: Link): HTMLElement {
+function line(columns: TableColumn[], row: Cell[], link: Link): HTMLElement {
   const [statement, depth] = ["statement", "depth"].map((unit) => columns.findIndex((column) => column.unit === unit)) as [number, number];
   const cells = columns.map((column, place) => {
     if (column.unit === "depth") return null;
@@ -106,20 +106,20 @@ function written(cell: Cell, unit: string): string {
   return typeof cell === "number" ? value(cell, unit) : String(cell);
 }
 
-function kind(column: Column): string {
+function kind(column: TableColumn): string {
   if (TIMES.has(column.unit)) return "time";
   if (column.unit.startsWith("to:")) return "short";
   return TEXT.has(column.unit) ? column.unit : "number";
 }
 
 /** Further classes of a cell: for the length of a text, or for a sample that is too old. */
-function more(column: Column, cell: Cell, words: string): string {
+function more(column: TableColumn, cell: Cell, words: string): string {
   if (column.unit === "age") return stale(Date.now() / 1000 - Number(cell)) ? " stale" : "";
   return column.unit === "text" ? length(words) : "";
 }
 
 /** The tooltip of a cell whose text may be shortened. */
-function full(column: Column, cell: Cell, words: string): { title?: string } {
+function full(column: TableColumn, cell: Cell, words: string): { title?: string } {
   if (column.unit === "age") return { title: `${value(Number(cell), "time")} UTC` };
   return column.unit === "sql" ? { title: words } : {};
 }
@@ -144,7 +144,7 @@ function by(column: number, down: boolean): (one: Cell[], other: Cell[]) => numb
   };
 }
 
-function csv(given: Table): string {
+function csv(given: ScreenTable): string {
   const head = given.columns.map((column) => quoted(column.name)).join(",");
   const rows = given.rows.map((row) =>
     row.map((cell, place) => quoted(TIMES.has(given.columns[place]!.unit) ? iso(cell) : cell)).join(","),

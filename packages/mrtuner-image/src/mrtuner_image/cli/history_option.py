@@ -12,7 +12,6 @@ from mrtuner.cli.common.options import Function
 
 
 def history_option(text: str) -> Callable[[Function], Function]:
-    """The option; `text` is its help."""
     return click.option("--history", type=click.IntRange(1, 100_000), metavar="N", help=text)
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from mrtuner.cli.common.options import path_option
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner_image.dockerfile import Builder
 
-file_option = click.option(
-    "--file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Dockerfile, here or in DIR.  [default: Containerfile, else Dockerfile]",
-)  # fmt: skip
+file_option = path_option(
+    "--file", "FILE", "Dockerfile, here or in DIR.  [default: Containerfile, else Dockerfile]"
+)
 arguments_option = click.option(
     "--build-arg", "arguments", multiple=True, metavar="NAME=VALUE",
     help="Value of an ARG, as given to the build; may be repeated.",

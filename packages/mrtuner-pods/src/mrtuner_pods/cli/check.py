@@ -190,7 +190,7 @@ def command(
 
 
 def _checked(manifests: Sequence[str], rollout: str, account: Account, given: Any) -> Check:
-    from mrtuner_pods.connections import Stage, check
+    from mrtuner_pods.connections import RolloutStage, check
 
     if manifests and given["pods"] is not None:
         raise UsageError("--pods is for use without a manifest", "Leave out one of them.")
@@ -201,7 +201,7 @@ def _checked(manifests: Sequence[str], rollout: str, account: Account, given: An
     return check(
         _database(given, account), read,
         fleet=fleet, pgbouncer=pgbouncer, others=_by_name(given["also"], "--also"),
-        given=_given(given), direct=given["direct"], stage=Stage(_STAGES[rollout]),
+        given=_given(given), direct=given["direct"], stage=RolloutStage(_STAGES[rollout]),
         rate=given["rate"], hold=given["hold"], **_seen(given),
     )  # fmt: skip
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -38,9 +37,9 @@ _INIT: Final = ("systemd", "init", "launchd", "runit", "openrc-init")
     help="Labels of a pod on this node, such as app=web; needs kubectl.",
 )  # fmt: skip
 @click.option("--namespace", metavar="NAME", help="Namespace of the pod.  [default: kubectl's]")
-@click.option(
-    "--pods", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="File with the output of kubectl get pods -o json, instead of calling it.",
+@options.path_option(
+    "--pods", "FILE", "File with the output of kubectl get pods -o json, instead of calling it.",
+    name="file",
 )  # fmt: skip
 @click.option("--pod", metavar="NAME", help="Name of the pod, if several run on this node.")
 @click.option("--container", metavar="NAME", help="Container of the pod, if it has several.")

@@ -30,11 +30,10 @@ _FORMATS = ("text", "json", *NAMES)
     help="Workload of the manifest to plan, if there are several.",
 )
 @options.stacked(*(options.input_option(name, PLAN_INPUTS[name]) for name in PLAN_INPUTS))
-@click.option(
+@options.path_option(
     "--samples",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="File of measured service times, one per line with its unit, instead of a mean.",
+    "FILE",
+    "File of measured service times, one per line with its unit, instead of a mean.",
 )
 @click.option(
     "--measure-logins",
@@ -44,11 +43,8 @@ _FORMATS = ("text", "json", *NAMES)
 )
 @observing.observing_options
 @options.html_option("Write the plan as one HTML page with its picture.")
-@click.option(
-    "--picture",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Draw the p95 wait by density and routing: FILE.svg or FILE.png.",
+@options.path_option(
+    "--picture", "FILE", "Draw the p95 wait by density and routing: FILE.svg or FILE.png."
 )
 @options.format_option(_FORMATS)
 @options.json_option

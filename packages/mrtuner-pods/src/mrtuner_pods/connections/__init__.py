@@ -29,7 +29,7 @@ from mrtuner_pods.connections.database import Database, by_numbers
 from mrtuner_pods.connections.formats import resources
 from mrtuner_pods.connections.given import Given
 from mrtuner_pods.connections.judge import Check, judge
-from mrtuner_pods.connections.model import Other, Pooler, Rollout, Stage, Workload
+from mrtuner_pods.connections.model import Other, Pooler, Rollout, RolloutStage, Workload
 from mrtuner_pods.connections.pgbouncer import pooler as read_pooler
 from mrtuner_pods.connections.rollouts import rollout
 from mrtuner_pods.connections.workloads import Gathered, gather
@@ -46,7 +46,7 @@ __all__ = [
     "Manifest",
     "Other",
     "PgBouncer",
-    "Stage",
+    "RolloutStage",
     "check",
     "numbers",
 ]
@@ -109,7 +109,7 @@ def check(
     database: Database, manifests: Sequence[Manifest] = (), *,
     fleet: Fleet | None = None, pgbouncer: PgBouncer | None = None,
     others: Mapping[str, int] | None = None, given: Given | None = None,
-    direct: Sequence[str] = (), stage: Stage = Stage.OVERLAP,
+    direct: Sequence[str] = (), stage: RolloutStage = RolloutStage.OVERLAP,
     rate: float | None = None, hold: float | None = None, seen: Fact[int] | None = None,
     observed: Sequence[SessionsSeen] = (),
 ) -> Check:  # fmt: skip
@@ -175,7 +175,6 @@ def _others(others: Mapping[str, int]) -> list[Other]:
 
 
 def _add_fleet(fleet: Fleet, given: Given, found: Gathered) -> None:
-    """Add the pods that are given by numbers."""
     values: dict[str, Any] = {
         name: {fleet.name: value}
         for name in ("workers", "threads", "pool", "overflow", "databases", "framework")

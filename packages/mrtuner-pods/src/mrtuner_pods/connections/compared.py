@@ -18,7 +18,7 @@ from mrtuner_pods.connections.judge import Check
 from mrtuner_pods.connections.model import (
     Count,
     Pool,
-    Stage,
+    RolloutStage,
     server_name,
     total,
 )
@@ -95,7 +95,7 @@ def _subjects(check: Check, seen: SessionsSeen) -> Iterator[_Subject]:
             continue
         yield _Subject(
             name=one.name,
-            rest=one.connections(Stage.REST),
+            rest=one.connections(RolloutStage.REST),
             reachable=one.connections(check.stage),
             logins=tuple(dict.fromkeys((pool.role, pool.database) for pool in pools)),
             applications=tuple(
@@ -106,7 +106,7 @@ def _subjects(check: Check, seen: SessionsSeen) -> Iterator[_Subject]:
     if pooler is not None:
         yield _Subject(
             name=_POOLER,
-            rest=pooler.processes_at(Stage.REST) * pooler.servers(),
+            rest=pooler.processes_at(RolloutStage.REST) * pooler.servers(),
             reachable=pooler.processes_at(check.stage) * pooler.servers(),
             logins=tuple(dict.fromkeys((pool.user, pool.database) for pool in pooler.pools)),
             applications=tuple(check.pooled),

@@ -13,7 +13,7 @@ from mrtuner_pods.observed.model import OpenSessions, PoolerPool
 if TYPE_CHECKING:
     from mrtuner.facts import Fact
     from mrtuner_pods.connections.judge import Check, Term
-    from mrtuner_pods.connections.model import Limit, Stage, Workload
+    from mrtuner_pods.connections.model import Limit, RolloutStage, Workload
 
 StageName = Literal["at rest", "surge", "first step", "overlap"]
 
@@ -153,7 +153,7 @@ class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
 def pods_check_document(done: Check) -> PodsCheckDocument:
     """Return a check as its document."""
     from mrtuner_pods.connections.judge import of_workload
-    from mrtuner_pods.connections.model import Stage
+    from mrtuner_pods.connections.model import RolloutStage
 
     expected = done.expected
     return PodsCheckDocument(
@@ -174,7 +174,7 @@ def pods_check_document(done: Check) -> PodsCheckDocument:
             StageOfRollout(stage=stage.value, reachable=done.reachable(stage),
                            fits=all(one.fits(stage) for one in done.limits),
                            gives=[one.name for one in done.limits if not one.fits(stage)])
-            for stage in Stage
+            for stage in RolloutStage
         ],
         limits=[_limit(one, done.stage) for one in done.limits],
         numbers=list(_numbers(done)),
@@ -189,13 +189,13 @@ def pods_check_document(done: Check) -> PodsCheckDocument:
     )  # fmt: skip
 
 
-def _term(one: Term, stage: Stage) -> ConnectionsOpened:
+def _term(one: Term, stage: RolloutStage) -> ConnectionsOpened:
     return ConnectionsOpened(name=one.name, kind=one.kind, where=one.where,
                              reachable=one.reachable[stage], how=one.how[stage],
                              server=one.server)  # fmt: skip
 
 
-def _limit(one: Limit, stage: Stage) -> ConnectionLimit:
+def _limit(one: Limit, stage: RolloutStage) -> ConnectionLimit:
     return ConnectionLimit(name=one.name, admits=one.capacity, reachable=one.demand[stage],
                            fits=one.fits(stage), clients=one.clients, how=one.how,
                            kind=one.kind, server=one.server)  # fmt: skip

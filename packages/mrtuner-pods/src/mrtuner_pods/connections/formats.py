@@ -74,7 +74,6 @@ def _procfile(text: str, file: str) -> Iterator[Resource]:
 
 
 def _compose(services: Located, file: str) -> Iterator[Resource]:
-    """Yield an object for each service."""
     servers = {*POSTGRES, *POOLERS}
     databases = {
         str(name) for name, one in services.items()
@@ -101,7 +100,6 @@ def _compose(services: Located, file: str) -> Iterator[Resource]:
 
 
 def _task(own: Located, file: str) -> Iterator[Resource]:
-    """Yield the object of a task definition."""
     containers = []
     for one in Place(file, "", own).at("containerDefinitions").items():
         secrets = [

@@ -33,7 +33,6 @@ class Given:
     node_cpus: int | None = None  # of a node, which some runtimes count
 
     def names(self) -> frozenset[str]:
-        """Every workload that is named."""
         values = (
             self.workers, self.threads, self.pool, self.overflow, self.databases, self.runs,
             self.replicas, self.framework,

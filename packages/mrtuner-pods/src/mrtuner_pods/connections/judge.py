@@ -20,7 +20,7 @@ from mrtuner_pods.connections.model import (
     Other,
     Pool,
     Pooler,
-    Stage,
+    RolloutStage,
     Workload,
     server_name,
     total,
@@ -38,8 +38,8 @@ class Term:
     name: str
     kind: str
     where: str
-    reachable: Mapping[Stage, Count]
-    how: Mapping[Stage, str]  # in words: 20 pods x 2 processes x 5
+    reachable: Mapping[RolloutStage, Count]
+    how: Mapping[RolloutStage, str]  # in words: 20 pods x 2 processes x 5
     server: str | None = None  # that it connects to, where several are named; None: to any of them
 
 
@@ -47,7 +47,7 @@ class Term:
 class Check:
     """Whether the connections fit, with every term and every limit."""
 
-    stage: Stage
+    stage: RolloutStage
     terms: tuple[Term, ...]  # connections to the server
     limits: tuple[Limit, ...]
     workloads: tuple[Workload, ...]
@@ -78,9 +78,9 @@ class Check:
         return max(self.limits, key=lambda one: one.strain(self.stage))
 
     @property
-    def gives_at(self) -> Stage | None:
+    def gives_at(self) -> RolloutStage | None:
         """The first stage at which a limit is exceeded; None if all fit, up to the chosen one."""
-        stages = list(Stage)
+        stages = list(RolloutStage)
         for stage in stages[: stages.index(self.stage) + 1]:
             if not all(one.fits(stage) for one in self.limits):
                 return stage
@@ -99,7 +99,7 @@ class Check:
         """The servers that workloads name, where there are several: each is judged by itself."""
         return tuple(dict.fromkeys(one.server for one in self.limits if one.server is not None))
 
-    def reachable(self, stage: Stage | None = None, server: str | None = None) -> Count:
+    def reachable(self, stage: RolloutStage | None = None, server: str | None = None) -> Count:
         """The most connections to a server at a stage, by default the chosen one.
 
         Where workloads name several servers, and none is chosen, to the one with the most.
@@ -116,7 +116,7 @@ class Check:
 def judge(
     workloads: Sequence[Workload], database: Database, *,
     others: Sequence[Other] = (), pooler: Pooler | None = None,
-    direct: frozenset[str] = frozenset(), stage: Stage = Stage.OVERLAP,
+    direct: frozenset[str] = frozenset(), stage: RolloutStage = RolloutStage.OVERLAP,
     expected: Fact[float] | None = None, seen: Fact[int] | None = None,
     notes: Sequence[str] = (), warnings: Sequence[str] = (),
     unjudged: Sequence[Missing] = (),
@@ -156,7 +156,6 @@ def judge(
 
 
 def _names(workload: Workload, pooler: Pooler) -> bool:
-    """Whether a workload connects to the pooler by one of its names."""
     return any(server_name(pool.host) in pooler.names for pool in workload.pools)
 
 
@@ -209,7 +208,7 @@ def _behind_unknown_pooler(
 
 
 def _more_than_reachable(
-    terms: Sequence[Term], stage: Stage, database: Database, seen: Fact[int] | None
+    terms: Sequence[Term], stage: RolloutStage, database: Database, seen: Fact[int] | None
 ) -> Iterator[str]:
     """Warn of more sessions than all terms together can open: something else opens them."""
     reachable = total(one.reachable[stage] for one in terms)
@@ -243,10 +242,12 @@ def _terms(
             name="PgBouncer",
             kind="pooler",
             where=pooler.where,
-            reachable={stage: pooler.processes_at(stage) * pooler.servers() for stage in Stage},
+            reachable={
+                stage: pooler.processes_at(stage) * pooler.servers() for stage in RolloutStage
+            },
             how={
                 stage: f"{plural(pooler.processes_at(stage), 'pooler')} x {pooler.servers()}"
-                for stage in Stage
+                for stage in RolloutStage
             },
         )
     for one in workloads:
@@ -258,13 +259,12 @@ def _terms(
             name=other.name,
             kind="other",
             where=number.source,
-            reachable=dict.fromkeys(Stage, number.value),
-            how=dict.fromkeys(Stage, number.source),
+            reachable=dict.fromkeys(RolloutStage, number.value),
+            how=dict.fromkeys(RolloutStage, number.source),
         )
 
 
 def _behind(pooler: Pooler) -> str | None:
-    """The server behind the pooler, if it is known."""
     return server_name(next(iter(pooler.hosts), None))
 
 
@@ -274,12 +274,12 @@ def of_workload(one: Workload) -> Term:
         name=one.name,
         kind=one.kind,
         where=one.where,
-        reachable={stage: one.connections(stage) for stage in Stage},
-        how={stage: _how(one, stage) for stage in Stage},
+        reachable={stage: one.connections(stage) for stage in RolloutStage},
+        how={stage: _how(one, stage) for stage in RolloutStage},
     )
 
 
-def _how(one: Workload, stage: Stage) -> str:
+def _how(one: Workload, stage: RolloutStage) -> str:
     pods = one.rollout.pods(stage)
     many = "unbounded pods" if pods is None else plural(pods, "pod")
     each = " + ".join(filter(None, (_product(pool) for pool in one.pools if not pool.starts_first)))
@@ -328,7 +328,7 @@ def _own_limits(
 
 def _limits(
     workloads: Sequence[Workload], others: Sequence[Other], database: Database,
-    pooler: Pooler | None, pooled: frozenset[str], *, servers: Sequence[str], stage: Stage,
+    pooler: Pooler | None, pooled: frozenset[str], *, servers: Sequence[str], stage: RolloutStage,
 ) -> Iterator[Limit]:  # fmt: skip
     """Every limit; those of the server with the least to spare come first."""
     named: Sequence[str | None] = servers or [None]
@@ -379,14 +379,14 @@ def _of_pooler(
     workloads: Sequence[Workload], pooler: Pooler, pooled: frozenset[str]
 ) -> Iterator[Limit]:
     clients = tuple(one for one in workloads if one.name in pooled)
-    each, processes = pooler.max_client_conn, pooler.processes_at(Stage.REST)
+    each, processes = pooler.max_client_conn, pooler.processes_at(RolloutStage.REST)
     yield Limit(
         name="max_client_conn of PgBouncer",
         kind="max_client_conn",
         capacity=pooler.clients(),
         how=f"{processes} x {each.value} ({each.source}), if clients are spread evenly",
         workloads=clients,
-        fixed=dict.fromkeys(Stage, 0),
+        fixed=dict.fromkeys(RolloutStage, 0),
         clients=True,
     )
     if pooler.mode == "session":
@@ -398,7 +398,7 @@ def _of_pooler(
             "client keeps its server session for as long as it is connected, as those of a pool "
             "are; the others wait",
             workloads=clients,
-            fixed=dict.fromkeys(Stage, 0),
+            fixed=dict.fromkeys(RolloutStage, 0),
             clients=True,
         )
 
@@ -415,12 +415,12 @@ def _usable(database: Database, roles: frozenset[str | None]) -> str:
 
 def _through(
     pooler: Pooler | None, *, role: str | None = None, database: str | None = None
-) -> dict[Stage, int]:
+) -> dict[RolloutStage, int]:
     """The pooler's server connections at each stage: all, or those of one role or database."""
     if pooler is None:
-        return dict.fromkeys(Stage, 0)
+        return dict.fromkeys(RolloutStage, 0)
     servers = pooler.servers(database=database, user=role)
-    return {stage: pooler.processes_at(stage) * servers for stage in Stage}
+    return {stage: pooler.processes_at(stage) * servers for stage in RolloutStage}
 
 
 def _matching(
@@ -474,5 +474,4 @@ def _unmatched_limits(
 
 
 def _listed(limits: Mapping[str, Fact[int]]) -> str:
-    """The limits of named roles or databases, as text."""
     return ", ".join(f"{name} {one.value}" for name, one in limits.items() if name)

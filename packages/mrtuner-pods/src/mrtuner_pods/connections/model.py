@@ -20,7 +20,7 @@ from mrtuner_pods.observed.model import PoolerPool
 Count = int | None
 
 
-class Stage(StrEnum):
+class RolloutStage(StrEnum):
     """How many pods there are at the same time, from the fewest to the most."""
 
     REST = "at rest"  # no rollout: as many as are wanted
@@ -45,17 +45,17 @@ class Rollout:
     grace: Fact[int] | None = None  # seconds; 0: nothing is terminating for long
     runs: Fact[Count] | None = None  # of a CronJob, at the same time
 
-    def pods(self, stage: Stage) -> Count:
+    def pods(self, stage: RolloutStage) -> Count:
         """Return the pods at a stage; None: unbounded, where runs of a CronJob pile up."""
         number = self.desired.value
         if self.runs is not None:
             return times(number, self.runs.value)
-        if stage is Stage.REST or self.replaced_first:
+        if stage is RolloutStage.REST or self.replaced_first:
             return number
         with_surge = min(number + self.surge.value, 2 * number)
-        if stage is Stage.SURGE or (self.grace is not None and self.grace.value == 0):
+        if stage is RolloutStage.SURGE or (self.grace is not None and self.grace.value == 0):
             return with_surge
-        if stage is Stage.FIRST_STEP:
+        if stage is RolloutStage.FIRST_STEP:
             return min(number + self.surge.value + self.unavailable.value, 2 * number)
         return 2 * number
 
@@ -119,7 +119,7 @@ class Workload:
             return None
         return max(running, *(number or 0 for number in first)) if first else running
 
-    def connections(self, stage: Stage) -> Count:
+    def connections(self, stage: RolloutStage) -> Count:
         return times(self.rollout.pods(stage), self.per_pod)
 
 
@@ -135,7 +135,6 @@ class ServerPool:
 
     @property
     def connections(self) -> int:
-        """The most connections of this pool."""
         return self.size.value + self.reserve.value
 
 
@@ -188,17 +187,17 @@ class Pooler:
             for key, number in sums.items()
         )
 
-    def processes_at(self, stage: Stage) -> int:
+    def processes_at(self, stage: RolloutStage) -> int:
         """The pooler's processes with server connections at a stage.
 
         A process told to stop closes its server connections at once, unless it `waits`.
         """
-        if not self.waits and stage is not Stage.REST:
-            stage = Stage.SURGE
+        if not self.waits and stage is not RolloutStage.REST:
+            stage = RolloutStage.SURGE
         return (self.rollout.pods(stage) or 0) * self.processes.value
 
     def clients(self) -> int:
-        return self.processes_at(Stage.REST) * self.max_client_conn.value
+        return self.processes_at(RolloutStage.REST) * self.max_client_conn.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,24 +220,24 @@ class Limit:
     capacity: int
     how: str  # the arithmetic, with the source of each number
     workloads: tuple[Workload, ...]
-    fixed: Mapping[Stage, int]  # what others take: a pooler, monitoring
+    fixed: Mapping[RolloutStage, int]  # what others take: a pooler, monitoring
     kind: LimitKind = "max_connections"
     clients: bool = False  # of a pooler's clients, not of sessions at the server
     server: str | None = None  # whose limit it is, where several are named
 
     @property
-    def demand(self) -> dict[Stage, Count]:
+    def demand(self) -> dict[RolloutStage, Count]:
         """The most connections that count towards it, at each stage."""
         return {
             stage: total([self.fixed[stage], *(one.connections(stage) for one in self.workloads)])
-            for stage in Stage
+            for stage in RolloutStage
         }
 
-    def fits(self, stage: Stage) -> bool:
+    def fits(self, stage: RolloutStage) -> bool:
         demand = self.demand[stage]
         return demand is not None and demand <= self.capacity
 
-    def strain(self, stage: Stage) -> float:
+    def strain(self, stage: RolloutStage) -> float:
         """Demand over capacity: the limit with the highest strain is exceeded first."""
         demand = self.demand[stage]
         if demand is None:

@@ -20,7 +20,15 @@ from mrtuner.tuning.feasibility import Solution, least_memory, solve
 from mrtuner.tuning.situation import Memory, Situation
 from mrtuner.units import Bytes
 from mrtuner_pods.connections.database import Database
-from mrtuner_pods.connections.model import Count, Limit, Other, Pooler, Stage, Workload, total
+from mrtuner_pods.connections.model import (
+    Count,
+    Limit,
+    Other,
+    Pooler,
+    RolloutStage,
+    Workload,
+    total,
+)
 
 #: PgBouncer's processes, where there is none yet: one, and the one that replaces it.
 _NEW_POOLER: Final = 2
@@ -86,7 +94,8 @@ class WaysToFit:
 
 def remedies(
     workloads: Sequence[Workload], others: Sequence[Other], database: Database, *,
-    limits: Sequence[Limit], pooler: Pooler | None, stage: Stage, expected: Fact[float] | None,
+    limits: Sequence[Limit], pooler: Pooler | None, stage: RolloutStage,
+    expected: Fact[float] | None,
 ) -> WaysToFit:  # fmt: skip
     """Return the three ways to fit the connections at a stage; `limits[0]` is max_connections."""
     reachable, usable = limits[0].demand[stage], limits[0].capacity
@@ -107,7 +116,7 @@ def _lasting(others: Sequence[Other]) -> int:
     return sum(one.connections.value for one in others)
 
 
-def _fewer(limit: Limit, stage: Stage) -> list[FewerConnections]:
+def _fewer(limit: Limit, stage: RolloutStage) -> list[FewerConnections]:
     """What each workload alone would have to come down to; empty if the limit is kept."""
     if limit.fits(stage):
         return []
@@ -152,7 +161,7 @@ def _least(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else min(one, other)
 
 
-def _pods(workload: Workload, left: int | None, stage: Stage) -> int | None:
+def _pods(workload: Workload, left: int | None, stage: RolloutStage) -> int | None:
     """The most pods that may be wanted: a rollout can double them."""
     each = workload.per_pod
     if left is None or not each or workload.rollout.runs is not None:
@@ -168,7 +177,7 @@ def _pods(workload: Workload, left: int | None, stage: Stage) -> int | None:
 
 def _pooler(
     workloads: Sequence[Workload], others: Sequence[Other], pooler: Pooler | None, usable: int, *,
-    stage: Stage, expected: Fact[float] | None,
+    stage: RolloutStage, expected: Fact[float] | None,
 ) -> PoolerNeeded | None:  # fmt: skip
     """All workloads through a pooler: the load's need where it is known, else all that is left."""
     processes = pooler.processes_at(stage) if pooler is not None else _NEW_POOLER

@@ -127,7 +127,6 @@ def _still(desired: Fact[int], grace: Fact[int], runs: Fact[Count] | None = None
 
 
 def is_per_node(resource: Resource) -> bool:
-    """Whether a workload has a pod on each node."""
     return resource.kind == "DaemonSet" or resource.at("spec", "mode").value == "global"
 
 

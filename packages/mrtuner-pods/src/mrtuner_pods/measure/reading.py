@@ -85,7 +85,6 @@ class Measurement:
 
     @property
     def online(self) -> int | None:
-        """CPUs of the machine."""
         for bound in self.bounds:
             if bound.by == "online" and isinstance(bound.limit.value, frozenset):
                 return len(bound.limit.value)

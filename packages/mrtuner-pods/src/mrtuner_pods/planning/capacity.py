@@ -10,44 +10,47 @@ from typing import Final
 
 from mrtuner.errors import Refused
 from mrtuner_pods.planning.inputs import Question
-from mrtuner_pods.waiting.stages import Site, Stage, Work
+from mrtuner_pods.waiting.stages import RequestStage, Site, Work
 
 #: What a stage is made of, and what to do where there is too little of it.
 _PARTS: Final = {
-    Stage.WORKER: ("workers", "Leave out --pods and --workers to have them planned."),
-    Stage.LOCK: ("workers computing", "Give more workers, not more threads."),
-    Stage.CPU: ("CPUs", "Raise the limit."),
-    Stage.POOL: ("connections", "Give each thread a connection."),
-    Stage.POOLER: (
+    RequestStage.WORKER: ("workers", "Leave out --pods and --workers to have them planned."),
+    RequestStage.LOCK: ("workers computing", "Give more workers, not more threads."),
+    RequestStage.CPU: ("CPUs", "Raise the limit."),
+    RequestStage.POOL: ("connections", "Give each thread a connection."),
+    RequestStage.POOLER: (
         "connections of the pooler",
         "Raise --pooler to that number, if the database allows it.",
     ),
-    Stage.DATABASE: ("CPUs of the database", "Give it more, or make the statements cheaper."),
+    RequestStage.DATABASE: (
+        "CPUs of the database",
+        "Give it more, or make the statements cheaper.",
+    ),
 }
 
 
-def places(site: Site, work: Work) -> dict[Stage, tuple[float, float]]:
+def places(site: Site, work: Work) -> dict[RequestStage, tuple[float, float]]:
     """Return, for each stage that can delay requests, its places and a request's share of one.
 
     The share is that part of the service time for which a request takes a place.
     """
     layout = site.layout
     processes = layout.pods * layout.workers
-    found = {Stage.WORKER: (float(layout.slots), 1.0)}
+    found = {RequestStage.WORKER: (float(layout.slots), 1.0)}
     if site.lock and layout.threads > 1 and work.cpu:
-        found[Stage.LOCK] = (processes, work.cpu)
+        found[RequestStage.LOCK] = (processes, work.cpu)
     if site.quota is not None and work.cpu:
-        found[Stage.CPU] = (layout.pods * site.quota, work.cpu)
+        found[RequestStage.CPU] = (layout.pods * site.quota, work.cpu)
     if site.pool is not None and site.pool < layout.threads and work.database:
-        found[Stage.POOL] = (processes * site.pool, 1 - work.cpu / work.pieces)
+        found[RequestStage.POOL] = (processes * site.pool, 1 - work.cpu / work.pieces)
     if site.pooler is not None and work.database:
-        found[Stage.POOLER] = (site.pooler, work.database)
+        found[RequestStage.POOLER] = (site.pooler, work.database)
     if site.database is not None and work.database:
-        found[Stage.DATABASE] = (site.database, work.database)
+        found[RequestStage.DATABASE] = (site.database, work.database)
     return found
 
 
-def capacities(site: Site, question: Question) -> dict[Stage, float]:
+def capacities(site: Site, question: Question) -> dict[RequestStage, float]:
     """Return the most requests per second that each stage can handle."""
     mean = question.service.mean
     return {
@@ -56,7 +59,9 @@ def capacities(site: Site, question: Question) -> dict[Stage, float]:
     }
 
 
-def overloaded(site: Site, question: Question, *, most: float = 1.0) -> tuple[Stage, int] | None:
+def overloaded(
+    site: Site, question: Question, *, most: float = 1.0
+) -> tuple[RequestStage, int] | None:
     """Return the first stage that the load overloads, and how many places it needs; else None.
 
     `most` is the share of a stage's capacity that the load may take.
@@ -68,7 +73,7 @@ def overloaded(site: Site, question: Question, *, most: float = 1.0) -> tuple[St
     return None
 
 
-def part_of(stage: Stage) -> str:
+def part_of(stage: RequestStage) -> str:
     return _PARTS[stage][0]
 
 

@@ -51,7 +51,6 @@ class Number(Input):
     metavar: str = "NUMBER"
 
     def parse(self, name: str, text: str, /) -> float:
-        """Return the number that a text means."""
         try:
             return float(text)
         except ValueError:
@@ -68,7 +67,6 @@ class Number(Input):
         return float(value)
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema: a number in its range."""
         return {"type": "number", "minimum": self.least, "maximum": self.most}
 
 
@@ -92,7 +90,6 @@ class Pods(Input):
         return pods, workers, threads
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema: a text."""
         return {"type": "string", "pattern": _LAYOUT.pattern}
 
 
@@ -101,7 +98,6 @@ class ServerKind(Choice):
     """An application server."""
 
     def check(self, name: str, value: Any, /) -> StrEnum:
-        """Return the server; BadValue says why there is no plan for an event loop."""
         if (word := str(value).lower()) in EVENT_LOOPS:
             raise event_loop_refused(word)
         return Choice.check(self, name, value)
@@ -243,7 +239,6 @@ class Question:
 
     @property
     def busy(self) -> float:
-        """Workers that the load keeps busy, on average."""
         return self.rate * self.service.mean
 
 

@@ -12,7 +12,7 @@ from mrtuner_pods.planning.storm import PodsStorm
 from mrtuner_pods.waiting.erlang import PodsScreen
 from mrtuner_pods.waiting.queues import Layout
 from mrtuner_pods.waiting.routing import Routing
-from mrtuner_pods.waiting.stages import Stage
+from mrtuner_pods.waiting.stages import RequestStage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ class PodsWaiting:
 class StageLoad:
     """One stage under the planned load."""
 
-    stage: Stage
+    stage: RequestStage
     capacity: float | None  # most requests per second; None: no bound known
     busy: float | None  # the load's share of that
     p95: float  # of waiting there
@@ -105,7 +105,7 @@ class Plan:
     layout: Layout
     waiting: PodsWaiting
     stages: tuple[StageLoad, ...]
-    binding: Stage
+    binding: RequestStage
     screen: PodsScreen
     cpu: PodsCpu
     memory: int | None  # of a pod
@@ -135,14 +135,12 @@ class Plan:
         return self.question.busy / self.layout.slots
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as the JSON document mrtuner.pods.plan/1."""
         from mrtuner.documents import as_builtins
         from mrtuner_pods.planning.document import plan_document
 
         return as_builtins(plan_document(self))
 
     def render(self, format: str) -> str:
-        """Return the plan in a format of `mrtuner_pods.formats.FORMATS`."""
         from mrtuner_pods.planning.rendering import rendered
 
         return rendered(self, format)

@@ -26,7 +26,7 @@ from mrtuner_pods.planning.servers import Server
 from mrtuner_pods.planning.storm import PodsStorm, storm
 from mrtuner_pods.waiting.erlang import PodsScreen, screen, wait_beyond
 from mrtuner_pods.waiting.queues import Accepting, Layout, quantile, settled
-from mrtuner_pods.waiting.stages import Simulated, Site, Stage
+from mrtuner_pods.waiting.stages import RequestStage, Simulated, Site
 
 #: The last simulation has this many times the requests of those in the search.
 _LONGER: Final = 4
@@ -184,7 +184,7 @@ def _if_finite(seconds: float) -> float | None:
 def _stages(question: Question, site: Site, simulated: Simulated) -> tuple[StageLoad, ...]:
     """Return the stages that a request passes, whether it waits there or not."""
     most = capacities(site, question)
-    passed = [stage for stage in Stage if stage in most or any(simulated.stages[stage])]
+    passed = [stage for stage in RequestStage if stage in most or any(simulated.stages[stage])]
     return tuple(
         StageLoad(
             stage=stage,

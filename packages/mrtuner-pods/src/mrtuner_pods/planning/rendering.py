@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def rendered(plan: Plan, format: str) -> str:
-    """Return the plan in a format of `mrtuner_pods.formats.FORMATS`."""
     return render(format, application(plan))
 
 

@@ -56,7 +56,6 @@ class Runs:
         return quantile(settled(waited), 0.95)
 
     def waiting(self, simulated: Simulated) -> PodsWaiting:
-        """Return the figures of a whole simulation."""
         total = settled(simulated.total)
         p50, p95, p99 = (quantile(total, share) for share in (0.5, 0.95, 0.99))
         return PodsWaiting(mean=fmean(total), p50=p50, p95=p95, p99=p99)

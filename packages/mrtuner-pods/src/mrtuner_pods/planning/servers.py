@@ -45,7 +45,6 @@ class Server(StrEnum):
 
     @property
     def facts(self) -> ServerFacts:
-        """What this server does with requests."""
         return _FACTS[self]
 
 
@@ -65,7 +64,6 @@ class ServerFacts:
     one_process: bool = False
 
     def layout(self, pods: int, workers: int, threads: int) -> Layout:
-        """Return that many pods of it, configured as planned."""
         return Layout(pods=pods, workers=workers, threads=threads, accepting=self.accepting)
 
     def layout_by_default(self, pods: int, workers: int, threads: int) -> Layout:

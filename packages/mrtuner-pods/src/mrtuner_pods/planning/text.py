@@ -347,7 +347,6 @@ def unit_of(told: PodsPlanDocument) -> str:
 
 
 def other_heads(told: PodsPlanDocument) -> tuple[str, ...]:
-    """Return the heads of `alternative_rows`."""
     unit = unit_of(told)
     heads = f"{unit} a pod", "pods", f"{unit} in all", "p95 wait"
     return (*heads, "by chance") if told.intervals else heads

@@ -30,7 +30,6 @@ class Routing(StrEnum):
 
 
 def router(routing: Routing, pods: int, chance: Random) -> Router:
-    """Return a router over `pods`; it knows every pod's requests at once, as one balancer does."""
     if pods == 1:
         return lambda _busy: 0
     return _MADE[routing](pods, chance)

@@ -27,7 +27,7 @@ from mrtuner_pods.waiting.routing import Routing, router
 from mrtuner_pods.waiting.turns import Turns
 
 
-class Stage(IntEnum):
+class RequestStage(IntEnum):
     """Where a request can wait."""
 
     WORKER = 0  # in front of the workers: what a header such as X-Request-Start shows
@@ -125,7 +125,7 @@ class _Places:
 
     __slots__ = ("_free", "_queue", "_stage")
 
-    def __init__(self, places: float, stage: Stage) -> None:
+    def __init__(self, places: float, stage: RequestStage) -> None:
         self._free, self._stage = places, stage
         self._queue: deque[_Request] = deque()
 
@@ -178,8 +178,8 @@ class _Simulation:
         self._choose = router(site.routing, layout.pods, chance)
         self._busy = [0] * layout.pods
         many = float("inf")
-        self._pooler = _Places(site.pooler or many, Stage.POOLER)
-        self._database = _Places(site.database or many, Stage.DATABASE)
+        self._pooler = _Places(site.pooler or many, RequestStage.POOLER)
+        self._database = _Places(site.database or many, RequestStage.DATABASE)
         self._cpus = [self._pod_cpu(site, pod) for pod in range(layout.pods)]
         self._acceptors = [self._pod_acceptors(site, pod) for pod in range(layout.pods)]
         self._used: list[dict[int, float]] = [{} for _ in range(layout.pods)]
@@ -198,9 +198,9 @@ class _Simulation:
             _Worker(
                 pod,
                 self._cpus[pod],
-                _Places(1 if site.lock else many, Stage.LOCK),
+                _Places(1 if site.lock else many, RequestStage.LOCK),
                 self._turns(site, pod),
-                _Places(site.pool or many, Stage.POOL),
+                _Places(site.pool or many, RequestStage.POOL),
                 number,
             )
             for number in range(site.layout.workers)
@@ -220,7 +220,7 @@ class _Simulation:
 
     def run(self, arriving: Sequence[float], times: Sequence[float]) -> Simulated:
         requests = [
-            _Request(arrival, time, [0.0] * len(Stage), self._work.pieces)
+            _Request(arrival, time, [0.0] * len(RequestStage), self._work.pieces)
             for arrival, time in zip(arriving, times, strict=True)
         ]
         events = self._events
@@ -250,7 +250,7 @@ class _Simulation:
         self._acceptors[pod].arrive(now, request)
 
     def _start(self, now: float, request: _Request, worker: _Worker) -> None:
-        request.waited[Stage.WORKER] = now - request.arrival
+        request.waited[RequestStage.WORKER] = now - request.arrival
         request.worker = worker
         if self._hands_over and self._work.cpu and worker.turns is not None:
             worker.turns.compute(now, 0.0, request)
@@ -281,14 +281,14 @@ class _Simulation:
         worker = _worker(request)
         demand = self._demand(request)
         if (stall := now - request.since - demand) > _INSTANT:
-            request.waited[Stage.CPU] += stall
+            request.waited[RequestStage.CPU] += stall
         self._count_use(worker.pod, request.since, now, demand)
         if (following := worker.lock.handed_on(now)) is not None:
             self._on_cpu(now, following)
         self._proceed(now, request)
 
     def _took_turns(self, now: float, request: _Request, waited: float) -> None:
-        request.waited[Stage.LOCK] += waited
+        request.waited[RequestStage.LOCK] += waited
         if request.handed_over:
             self._proceed(now, request)
         else:
@@ -361,7 +361,7 @@ class _Simulation:
         cpus = [cpu for cpu in self._cpus if cpu is not None]
         periods = sum(cpu.periods for cpu in cpus)
         return Simulated(
-            stages=tuple(tuple(one.waited[stage] for one in requests) for stage in Stage),
+            stages=tuple(tuple(one.waited[stage] for one in requests) for stage in RequestStage),
             total=tuple(sum(one.waited) for one in requests),
             cpu_seconds=tuple(
                 used[second] for used in self._used for second in used if 0 < second < last

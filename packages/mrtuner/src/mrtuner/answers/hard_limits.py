@@ -113,7 +113,6 @@ def limits(
 
 
 def _refuse(given: Mapping[str, object], what: str) -> None:
-    """Raise UsageError for an input that would not be used."""
     for option, value in given.items():
         if value:
             raise UsageError(f"{option} cannot be used with {what}", "Leave it out.")

@@ -30,7 +30,6 @@ class HostChart:
     missing: str = _ELSEWHERE
 
     def by(self, source: str) -> Mapping[str, Measure]:
-        """Return the measures of its lines from a source, one of `SOURCES`."""
         return self.host if source == "host" else self.cloudwatch
 
 

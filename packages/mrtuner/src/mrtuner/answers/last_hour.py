@@ -17,7 +17,6 @@ NOTHING: Final = timedelta()
 
 
 def last_hours(history: History) -> dict[str, datetime]:
-    """Return when the last recorded hour of each instance began."""
     return {name: hour for name, (_, hour) in history.spans().items()}
 
 

@@ -15,7 +15,7 @@ from mrtuner.failover.rehearse.dns import of as names_of
 from mrtuner.failover.rehearse.paths import ClientPath, look
 from mrtuner.failover.rehearse.patroni import Patroni
 from mrtuner.failover.rehearse.report import Rehearsed, rehearsed
-from mrtuner.failover.rehearse.triggers import Command, Manual
+from mrtuner.failover.rehearse.triggers import CommandTrigger, Manual
 from mrtuner.rehearsal import run
 from mrtuner.rehearsal.observation import ProbeKind
 from mrtuner.rehearsal.probes import Probes, Schedule
@@ -118,7 +118,7 @@ def _trigger(what: str, account: Account | None, stack: ExitStack, tell: Tell) -
         return trigger
     if kind == "patroni":
         return Patroni(rest)
-    return Manual(tell) if what == "manual" else stack.enter_context(Command(what))
+    return Manual(tell) if what == "manual" else stack.enter_context(CommandTrigger(what))
 
 
 def _schedule(

@@ -62,7 +62,6 @@ class SearchWish:
     rate: float | None = None  # the goal is the p99 latency at this rate [1/s]; None: throughput
 
     def load(self, planned: Schedule) -> Wish:
-        """Return the load as a proof describes it."""
         return Wish(
             builtin=self.builtin, scripts=self.scripts, scale=self.scale, clients=self.clients,
             seed=self.seed, seconds=planned.window, warmup=planned.warmup,

@@ -103,7 +103,7 @@ def label(resource: Resource, name: str, value: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CeilingHeld:
     """A ceiling that held at a moment, in its own unit."""
 
     value: float
@@ -114,10 +114,10 @@ class Held:
 class CeilingRange:
     """The sustained ceiling, and that of the burst, which is the same if there is no burst."""
 
-    baseline: Held
-    burst: Held
+    baseline: CeilingHeld
+    burst: CeilingHeld
 
-    def at(self, level: float) -> Held:
+    def at(self, level: float) -> CeilingHeld:
         """Return the ceiling that holds at a level: that of the burst above the baseline."""
         return self.baseline if level <= HIGH * self.baseline.value else self.burst
 
@@ -149,8 +149,8 @@ def _value(of: Ceiling) -> float:
     return of.value
 
 
-def _held(of: Ceiling) -> Held:
-    return Held(of.value, label(of.resource, of.name, of.value))
+def _held(of: Ceiling) -> CeilingHeld:
+    return CeilingHeld(of.value, label(of.resource, of.name, of.value))
 
 
 def is_former(found: Iterable[Pegged], resource: Resource) -> bool:
@@ -172,9 +172,9 @@ class _Ceilings:
 
     end: float  # of the configuration, seconds since 1970
     known: CeilingRange | None
-    learnt: Sequence[tuple[float, float, Held]]  # when an unpublished one held, from and to
+    learnt: Sequence[tuple[float, float, CeilingHeld]]  # when an unpublished one held, from and to
 
-    def at(self, level: float, begin: float, end: float) -> Held | None:
+    def at(self, level: float, begin: float, end: float) -> CeilingHeld | None:
         """Return the learnt ceiling that held for half of this time or more, else the known one."""
         for held in {one[2]: None for one in self.learnt}:
             spans = [(first, last) for first, last, of in self.learnt if of is held]
@@ -197,18 +197,17 @@ class Configuration:
         return None if self.judged is None else self.judged.limits
 
     def ceilings(self, resource: Resource) -> _Ceilings:
-        """Return the ceilings of a resource."""
         pegged = () if self.limits is None else self.limits.pegged
         known = ceiling_range(self.known, resource, former=is_former(pegged, resource))
         return _Ceilings(end=self.end, known=known, learnt=list(self._learnt(resource)))
 
-    def _learnt(self, resource: Resource) -> Iterator[tuple[float, float, Held]]:
+    def _learnt(self, resource: Resource) -> Iterator[tuple[float, float, CeilingHeld]]:
         if self.limits is None:
             return
         for one in self.limits.pegged:
             if one.resource is resource and one.ceiling is None:
                 level = one.plateau.level
-                held = Held(level, label(resource, f"unknown {resource} ceiling", level))
+                held = CeilingHeld(level, label(resource, f"unknown {resource} ceiling", level))
                 for span in one.plateau.spans:
                     first, last = (self.limits.series.at(point).timestamp() for point in span)
                     yield first, last, held

@@ -26,7 +26,6 @@ class Answer(dict[str, Any]):
 
 
 def call(client: Any, method: str, **arguments: Any) -> Mapping[str, Any]:
-    """Return the answer to one call; `method` is boto3's name."""
     action, region = action_of(client, method), region_of(client)
     with answered(action, region):
         return Answer(getattr(client, method)(**arguments), action, region)

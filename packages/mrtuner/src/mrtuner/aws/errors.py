@@ -47,7 +47,6 @@ class AwsError(MrTunerError):
 
     @property
     def not_found(self) -> bool:
-        """Whether the named resource does not exist."""
         return _NOT_FOUND.search(self.code) is not None
 
     @property

@@ -15,13 +15,13 @@ from mrtuner.aws.calls import answers, call, pages
 from mrtuner.aws.rows import (
     ApplyMethod,
     Cluster,
-    Event,
     GroupParameter,
     GroupUse,
     Instance,
     Member,
     ParameterGroup,
     PendingAction,
+    RdsEvent,
     Scope,
     Source,
     action_row,
@@ -36,13 +36,13 @@ __all__ = [
     "BATCH",
     "ApplyMethod",
     "Cluster",
-    "Event",
     "GroupParameter",
     "GroupUse",
     "Instance",
     "Member",
     "ParameterGroup",
     "PendingAction",
+    "RdsEvent",
     "Scope",
     "Source",
     "attach_cluster_group",
@@ -86,7 +86,6 @@ def instance(client: Any, identifier: str) -> Instance:
 
 
 def clusters(client: Any, **filters: str) -> Iterator[Cluster]:
-    """Yield every Aurora and Multi-AZ DB cluster of the region."""
     rows = pages(client, "describe_db_clusters", "DBClusters", **_filtered(filters))
     return (cluster_row(row) for row in rows)
 
@@ -238,7 +237,7 @@ def events(
     source_type: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
-) -> Iterator[Event]:
+) -> Iterator[RdsEvent]:
     """Yield events, oldest first; AWS keeps 14 days, and shows 60 minutes by default."""
     given = {
         "SourceIdentifier": source,

@@ -130,7 +130,7 @@ class GroupParameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class RdsEvent:
     """One event of DescribeEvents. The API gives no event number, only the text."""
 
     source: str  # instance, cluster or group identifier
@@ -250,9 +250,9 @@ def parameter_row(row: Mapping[str, Any]) -> GroupParameter:
     )
 
 
-def event_row(row: Mapping[str, Any]) -> Event:
+def event_row(row: Mapping[str, Any]) -> RdsEvent:
     """Read a row of DescribeEvents."""
-    return Event(
+    return RdsEvent(
         source=row.get("SourceIdentifier", ""),
         source_type=row.get("SourceType", ""),
         at=row["Date"],

@@ -45,7 +45,6 @@ class RunningServer:
         return self.dsn
 
     def start(self) -> None:
-        """Apply the variant's settings."""
         self.activate()
 
     def stop(self) -> None:

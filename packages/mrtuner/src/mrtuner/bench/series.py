@@ -72,7 +72,6 @@ class Task:
 
     @property
     def steps(self) -> int:
-        """Number of steps for a progress bar."""
         return sum(len(block.labels) for block in blocks(self.plan)) * STEPS_OF_A_RUN + 1
 
 
@@ -204,7 +203,6 @@ class Series:
         return median(shares) if shares else None
 
     def to_dict(self) -> dict[str, Any]:
-        """A document of JSON types."""
         from mrtuner.bench.document import SeriesDocument
         from mrtuner.documents import as_builtins, convert
 
@@ -301,7 +299,9 @@ def _findings(measured: Sequence[Measured]) -> Iterator[LoadFinding]:
     judged = verdicts_among(records)
     for one, record, of_it in zip(measured, records, judged, strict=True):
         known = {(side.cell, side.variant): side for side in summaries(record)}
-        seen = {(item.cell, item.variant): item for item in meanwhile(record)}
+        seen = {
+            (cell, one.variant): one for cell in record.cells() for one in meanwhile(record, cell)
+        }
         for verdict in of_it:
             pair = (record.plan.baseline.name, verdict.variant.name)
             a, b = (known[verdict.cell, name] for name in pair)
@@ -311,20 +311,18 @@ def _findings(measured: Sequence[Measured]) -> Iterator[LoadFinding]:
                 title=_title(one.title, verdict.cell, several=len(of_it) > 1),
                 why=one.why, verdict=verdict, record=record, a=a, b=b,
                 bounds=tuple(
-                    bound(seen[verdict.cell.key, name], cpus, rated=rated) for name in pair
+                    bound(seen[verdict.cell, name], cpus, rated=rated) for name in pair
                 ),  # type: ignore[arg-type]  # a pair stays a pair
             )  # fmt: skip
 
 
 def _title(title: str, cell: GridCell, *, several: bool) -> str:
-    """Add the rate, or full speed, to the title if the load was measured at several."""
     if not several:
         return title
     return f"{title}, {cell.rate} of capacity" if cell.rate else f"{title}, full speed"
 
 
 def _by_part(times: Sequence[float], parts: int) -> list[float]:
-    """Sum the statements' times over equal parts of the script."""
     each = len(times) // parts
     return [sum(times[first : first + each]) for first in range(0, each * parts, each)]
 

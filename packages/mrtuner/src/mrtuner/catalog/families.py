@@ -136,10 +136,6 @@ class Family:
             raise BadValue(f"{self.name} does not list {name}", self._elsewhere(name.lower()))
         return found
 
-    def settable(self, name: str) -> bool:
-        """Whether users can set it in a group of this family."""
-        return self.refusal(name) is None
-
     def refusal(self, name: str) -> str | None:
         """Return why users cannot set a parameter in a group of this family; None if they can."""
         found = self.parameters.get(name.lower())

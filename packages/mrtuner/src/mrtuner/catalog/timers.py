@@ -65,7 +65,6 @@ def kernel_defaults() -> dict[str, int]:
 
 @cache
 def drivers() -> Mapping[str, Driver]:
-    """Return every known client by name."""
     rows: dict[str, dict[str, Any]] = table("timers.json")["drivers"]
     return MappingProxyType({name: Driver(name=name, **row) for name, row in rows.items()})
 

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from mrtuner.change.journal import Journal, busy
-from mrtuner.change.record import Change, Entry, Method, Outcome, State
+from mrtuner.change.record import Change, Method, Outcome, ParameterChange, State
 from mrtuner.change.transaction import Observer, Transaction, unobserved
 from mrtuner.errors import ApplyError, UsageError
 from mrtuner.postgres.connect import connect, translated
@@ -59,25 +59,32 @@ class CatalogTransaction(Transaction):
 
     @staticmethod
     @abstractmethod
-    def alter(owner: str, entries: Sequence[Entry]) -> Iterator[bytes]:
+    def alter(owner: str, entries: Sequence[ParameterChange]) -> Iterator[bytes]:
         """Yield the statements that set entries of one object to `after`; None becomes unset."""
 
     # The way there and back, for callers.
 
     @classmethod
-    def planned(cls, dsn: str, wanted: Wanted) -> tuple[Entry, ...]:
+    def planned(cls, dsn: str, wanted: Wanted) -> tuple[ParameterChange, ...]:
         """Return the changes that `wanted` requires, without what is already set."""
         with connect(dsn) as conn, translated():
             now = cls.values(conn, wanted)
         return tuple(
-            Entry(name=name, before=now[name], after=value, restart=False, in_force=now[name] or "")
+            ParameterChange(
+                name=name, before=now[name], after=value, restart=False, in_force=now[name] or ""
+            )
             for name, (value, _) in wanted.items()
             if now[name] != value
         )
 
     @classmethod
     def apply(
-        cls, dsn: str, entries: Sequence[Entry], journal: Journal, *, at: Observer = unobserved
+        cls,
+        dsn: str,
+        entries: Sequence[ParameterChange],
+        journal: Journal,
+        *,
+        at: Observer = unobserved,
     ) -> Outcome:
         """Set what was planned. ApplyError if the server refuses; nothing is changed then.
 
@@ -168,7 +175,7 @@ class CatalogTransaction(Transaction):
         return cls.key(*row)
 
     @classmethod
-    def _begun(cls, conn: Connection, key: str, entries: Sequence[Entry]) -> Change:
+    def _begun(cls, conn: Connection, key: str, entries: Sequence[ParameterChange]) -> Change:
         info = conn.info
         return Change(
             server=key,
@@ -180,7 +187,7 @@ class CatalogTransaction(Transaction):
 
     @classmethod
     def _off(
-        cls, conn: Connection, entries: Sequence[Entry], expected: Sequence[str | None]
+        cls, conn: Connection, entries: Sequence[ParameterChange], expected: Sequence[str | None]
     ) -> tuple[str, ...]:
         """The names of entries that differ from what is expected."""
         now = cls.values(conn, tuple(one.name for one in entries))
@@ -231,7 +238,7 @@ class CatalogTransaction(Transaction):
     def _after(self) -> list[str | None]:
         return [one.after for one in self.change.entries]
 
-    def _alter(self, entries: Sequence[Entry]) -> None:
+    def _alter(self, entries: Sequence[ParameterChange]) -> None:
         """Alter everything in one transaction, which ends with the step that commits it."""
         import psycopg
 
@@ -251,12 +258,12 @@ class CatalogTransaction(Transaction):
         )
 
 
-def turned(entry: Entry) -> Entry:
+def turned(entry: ParameterChange) -> ParameterChange:
     """Return the entry that takes this one back."""
     return replace(entry, before=entry.after, after=entry.before)
 
 
-def owner_of(entry: Entry) -> str:
+def owner_of(entry: ParameterChange) -> str:
     """Return the object whose parameter an entry is."""
     return split(entry.name)[0]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from mrtuner.change.journal_schema import SCHEMA_VERSION, opened
-from mrtuner.change.record import Change, Entry, GroupChange, State
+from mrtuner.change.record import Change, GroupChange, ParameterChange, State
 from mrtuner.errors import ApplyError, Refused
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Journal:
             number = db.execute(
                 "INSERT INTO change (server, address, state, began, undoes, contents)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
-                (*row, _contents(change)),
+                (*row, json.dumps({k: v for k, v in asdict(change).items() if k not in _COLUMNS})),
             ).lastrowid
             _add_step(db, number or 0, self._now(), State.PLANNED, "planned")
         return replace(change, id=number or 0)
@@ -286,13 +286,9 @@ def _add_step(
 _COLUMNS: Final = frozenset({"id", "server", "address", "state", "began", "undoes"})
 
 
-def _contents(change: Change) -> str:
-    return json.dumps({k: v for k, v in asdict(change).items() if k not in _COLUMNS})
-
-
 def _change(row: sqlite3.Row) -> Change:
     contents: dict[str, Any] = json.loads(row["contents"])
-    entries = tuple(Entry(**entry) for entry in contents.pop("entries"))
+    entries = tuple(ParameterChange(**entry) for entry in contents.pop("entries"))
     group = _group(contents.pop("group", None))  # absent in records older than this field
     columns = {name: row[name] for name in _COLUMNS - {"state"}}
     return Change(**columns, **contents, state=State(row["state"]), entries=entries, group=group)

@@ -27,7 +27,7 @@ FINISHED = frozenset({State.VERIFIED, State.REVERTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ParameterChange:
     """One parameter's line in the file that a change writes; None means no line.
 
     In a parameter group: the value that the user has set (Source user); None if not set.
@@ -73,7 +73,7 @@ class Change:
     method: Method
     state: State = State.PLANNED
     began: str = ""  # ISO 8601, UTC
-    entries: tuple[Entry, ...]
+    entries: tuple[ParameterChange, ...]
     restarts: bool  # consent to restart was given and a restart is needed
     started: str = ""  # pg_postmaster_start_time() before the change
     system_identifier: str | None = None
@@ -88,7 +88,6 @@ class Change:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing remains to be done."""
         return self.state in FINISHED
 
     @property

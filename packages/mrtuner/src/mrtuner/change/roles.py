@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from mrtuner.change.catalog import CatalogTransaction, by_name, split
-from mrtuner.change.record import Entry, Method
+from mrtuner.change.record import Method, ParameterChange
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -32,7 +32,7 @@ class RoleSettings(CatalogTransaction):
         return {name: own.get(role, {}).get(of) for name in names for role, of in (split(name),)}
 
     @staticmethod
-    def alter(owner: str, entries: Sequence[Entry]) -> Iterator[bytes]:
+    def alter(owner: str, entries: Sequence[ParameterChange]) -> Iterator[bytes]:
         from psycopg.sql import SQL, Identifier, Literal
 
         for one in entries:

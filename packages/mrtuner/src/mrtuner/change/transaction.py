@@ -97,14 +97,12 @@ class Transaction(ABC):
         self.forward()
 
     def finish_or_revert(self) -> Outcome:
-        """Finish or revert what a killed run left."""
         if self.change.state is not State.REVERTING and self.at_target():
             self._or_back(self.complete)
             return self.outcome("finished")
         return self.put_back()
 
     def put_back(self) -> Outcome:
-        """Put back what a killed run left."""
         waiting = self._back("")
         return self.outcome("reverted", waiting)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.findings import Finding, Severity
-from mrtuner.present.text import Look, paragraph, row_lines
+from mrtuner.present.text import Look, entries, paragraph
 from mrtuner.units import pretty_duration
 from mrtuner.wording import not_judged, plural
 
@@ -35,7 +35,7 @@ def lines(told: CheckDocument, look: Look, *, everything: bool = False) -> Itera
         for server in told.servers:
             yield ""
             title = f"{server.target}: passed" if many else "passed"
-            yield from row_lines((title, ", ".join(server.passed) or "none"), [len(title)], look)
+            yield from entries([(title, ", ".join(server.passed) or "none")], look)
 
 
 def _unjudged(server: CheckReport) -> Iterator[tuple[str, str, str | None]]:

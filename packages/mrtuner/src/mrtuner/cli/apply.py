@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 @click.argument("dsn", type=targets.ServerArgument())
 @options.machine_options
 @change.restart_options
-@click.option(
-    "--conf-dir",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    metavar="DIR",
-    help="Write mrtuner.conf in this include_dir of the server instead of ALTER SYSTEM.",
-)
+@options.path_option(
+    "--conf-dir", "DIR",
+    "Write mrtuner.conf in this include_dir of the server instead of ALTER SYSTEM.",
+    exists=True,
+)  # fmt: skip
 @click.option(
     "--from",
     "source",

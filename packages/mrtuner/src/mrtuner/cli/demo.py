@@ -47,10 +47,10 @@ _HISTORY: Final = "demo-history"
 
 @options.command("demo")
 @options.server_bin_option
-@click.option(
-    "--dir", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    default=Path(),
-    help="Directory for report.html, report.json and demo-history.  [default: the current one]",
+@options.path_option(
+    "--dir", "DIR",
+    "Directory for report.html, report.json and demo-history.  [default: the current one]",
+    name="output", default=Path(),
 )  # fmt: skip
 @click.option("--seed", type=int, help="Seed of the random order, to repeat an earlier demo.")
 @click.option(
@@ -292,7 +292,6 @@ def _why_no_volume(host: Host) -> LeftOut | None:
 
 
 def _announce(tasks: Sequence[Task], left_out: Sequence[LeftOut]) -> None:
-    """Print what will be measured and why."""
     terminal.print_note()
     terminal.print_note(
         "Comparing default with advised settings, on two servers side by side. The loads:"

@@ -105,7 +105,7 @@ def _page(parameter: Parameter, look: Look) -> Iterator[str]:
         [
             ("what", parameter.summary or "see PostgreSQL's documentation"),
             *(_chosen(rule) if rule else [("how", _NO_RULE)]),
-            ("change", _when(parameter)),
+            ("change", f"{_CONTEXTS[parameter.context]} ({parameter.context})"),
             ("type", _type(parameter)),
             ("range", _range(parameter)),
             *_default_lines(parameter.name),
@@ -134,10 +134,6 @@ _CONTEXTS: Final = {
     "superuser": "needs a reload; a superuser's session can set it too",
     "user": "needs a reload; every session can set it too",
 }
-
-
-def _when(parameter: Parameter) -> str:
-    return f"{_CONTEXTS[parameter.context]} ({parameter.context})"
 
 
 def _type(parameter: Parameter) -> str:

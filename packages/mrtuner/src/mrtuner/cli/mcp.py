@@ -13,10 +13,9 @@ from mrtuner.errors import UsageError
 @options.command("mcp")
 @click.argument("dsns", type=targets.ServerArgument(), nargs=-1, metavar="[DSN]...")
 @targets.config_option
-@click.option(
-    "--history", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="History that mrtuner record writes, for what happened, limits and SQL.",
-)  # fmt: skip
+@options.path_option(
+    "--history", "DIR", "History that mrtuner record writes, for what happened, limits and SQL."
+)
 @options.json_option
 def command(
     dsns: tuple[str, ...], config: Path | None, history: Path | None, as_json: bool

@@ -59,10 +59,9 @@ class MeasuredServer:
     metavar="DSN",
     help="Server to read pg_stat_statements from, such as production.  [default: DSN]",
 )
-@click.option(
-    "--script", "scripts", multiple=True, metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Run your own pgbench script; may be repeated.",
+@options.path_option(
+    "--script", "FILE", "Run your own pgbench script; may be repeated.",
+    name="scripts", exists=True, multiple=True,
 )  # fmt: skip
 @click.option(
     "--on-this-data",
@@ -214,7 +213,6 @@ def _proof(
 
 
 def _announce(compared: Sequence[Wanted], question: Question, target: MeasuredServer) -> None:
-    """Print what will be done and why."""
     from mrtuner.bench.plan.cells import seconds_expected, space_needed
     from mrtuner.units import pretty_bytes
 

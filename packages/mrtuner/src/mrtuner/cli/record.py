@@ -28,20 +28,17 @@ _BUDGET: Final = 0.01
 @options.command("record")
 @click.argument("targets_given", nargs=-1, metavar="[TARGET]...")
 @directory_option
-@click.option(
-    "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="File in TOML with a table [instances]: NAME = \"connection string\"; and a table [rds]: "
-         "NAME = \"identifier\".",
+@options.path_option(
+    "--config", "FILE",
+    'File in TOML with a table [instances]: NAME = "connection string"; and a table [rds]: '
+    'NAME = "identifier".',
 )  # fmt: skip
 @click.option(
     "--name",
     metavar="NAME",
     help="Name of the instance in the history.  [default: HOST:PORT, or the name in RDS]",
 )
-@click.option(
-    "--metrics", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Directory with your own SQL files to sample as well.",
-)  # fmt: skip
+@options.path_option("--metrics", "DIR", "Directory with your own SQL files to sample as well.")
 @click.option(
     "--all-databases", is_flag=True,
     help="Sample tables, indexes, bloat and sequences of all databases of each server, over one "
@@ -92,7 +89,7 @@ def command(
     instances, managed = _instances(targets_given, config, name)
     prerequisites.require("duckdb", *(["boto3"] if managed or publish else []))
     from mrtuner.history.directory import history_directory
-    from mrtuner.history.recording.recorder import Limits, record
+    from mrtuner.history.recording.recorder import RecordingLimits, record
     from mrtuner.history.recording.source import built_in, in_directory, installed, of_program
     from mrtuner.history.store.writer import Writer
     from mrtuner.limits.recorded_ceilings import CEILINGS
@@ -109,7 +106,7 @@ def command(
         sources["cloudwatch"] = CLOUDWATCH
         fleet = managed_fleet(managed, account)
     largest = None if max_size is None else int(parse_bytes(max_size))
-    limits = Limits(
+    limits = RecordingLimits(
         budget=budget, largest=largest, hourly=publish is not None, all_databases=all_databases
     )
     place = history_directory(directory)
@@ -134,7 +131,6 @@ def command(
 
 
 def _last_samples(place: Path) -> set[tuple[str, str, datetime]]:
-    """The last sample of each source and instance."""
     from mrtuner.history.size import status
 
     found = status(place, 0.0).sources

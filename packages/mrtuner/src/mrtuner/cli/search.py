@@ -60,14 +60,10 @@ _html = options.html_option("Write the result as one HTML page.")
     help="What is to be better: transactions a second, or p99 latency at so many of them.",
 )  # fmt: skip
 @click.option("--keep", multiple=True, metavar="NAME", help="Leave this setting as advised.")
-@click.option(
-    "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help=f"Directory for the record.  [default: {_DIRECTORY}]",
-)  # fmt: skip
-@click.option(
-    "--resume", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Continue the unfinished search in this directory.",
-)  # fmt: skip
+@options.path_option(
+    "--dir", "DIR", f"Directory for the record.  [default: {_DIRECTORY}]", name="directory"
+)
+@options.path_option("--resume", "DIR", "Continue the unfinished search in this directory.")
 @click.option("--forecast", is_flag=True, help="Only show how the budget would be spent.")
 @click.option("--seed", type=int, help="Seed of all that is random.")
 @options.declared_option(

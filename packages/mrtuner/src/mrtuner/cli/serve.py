@@ -39,26 +39,18 @@ _LOOPBACK: Final = "127.0.0.1"
     "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, metavar="PORT",
     help="Port to listen on; 0 picks a free one.",
 )  # fmt: skip
-@click.option(
-    "--password-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="File whose first line is the password that the page asks for.",
-)  # fmt: skip
-@click.option(
-    "--tls-cert", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
-    help="Certificate in PEM, with its chain.",
-)  # fmt: skip
-@click.option(
-    "--tls-key", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
-    help="Key of the certificate.",
-)  # fmt: skip
+@options.path_option(
+    "--password-file", "FILE", "File whose first line is the password that the page asks for."
+)
+@options.path_option("--tls-cert", "FILE", "Certificate in PEM, with its chain.", exists=True)
+@options.path_option("--tls-key", "FILE", "Key of the certificate.", exists=True)
 @click.option(
     "--behind-proxy", is_flag=True,
     help="Serve without TLS, because a proxy in front of this server provides it.",
 )  # fmt: skip
-@click.option(
-    "--records", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
-    help="Also show the benchmark records below this directory.",
-)  # fmt: skip
+@options.path_option(
+    "--records", "DIR", "Also show the benchmark records below this directory.", exists=True
+)
 @click.option(
     "--mcp", is_flag=True,
     help="Also answer agents at /mcp, as mrtuner mcp does; they need the password.",

@@ -24,13 +24,11 @@ if TYPE_CHECKING:
 @click.argument("dsn", type=targets.ServerArgument())
 @change.restart_options
 @click.option("--force", is_flag=True, help="Overwrite settings that have been changed since.")
-@click.option(
-    "--data-directory",
-    "directory",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    metavar="DIR",
-    help="Data directory of a server that is down.  [default: as the journal knows it]",
-)
+@options.path_option(
+    "--data-directory", "DIR",
+    "Data directory of a server that is down.  [default: as the journal knows it]",
+    name="directory", exists=True,
+)  # fmt: skip
 @click.option(
     "--proof", is_flag=True, help="Remove only what a killed proof or search left behind."
 )
@@ -156,7 +154,6 @@ def _undone(
 
 
 def _last(dsn: str, book: Journal) -> Change | None:
-    """The change that would be undone."""
     from mrtuner.change.settings.live import identify
     from mrtuner.postgres.connect import connect
 

@@ -56,7 +56,6 @@ def levels(trials: Iterable[Trial], *, seed: int) -> tuple[CpuLevel, ...]:
 
 
 def throughput(trial: Trial) -> float:
-    """Return Σ 1 / wall: work per second, with one worker's whole work as the unit."""
     return sum(1 / worker.wall for worker in trial.workers)
 
 

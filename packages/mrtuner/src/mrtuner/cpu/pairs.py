@@ -7,7 +7,7 @@ cache).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean, median
 from typing import Final
@@ -69,13 +69,9 @@ def tried(
     pairs = to_try(cpus)
     tell(f"pairs of CPUs to try: {len(pairs)}")
     together = {pair: _took(mode, pair, count) for pair in pairs}
-    for pair in _standing_out(solo, together):
+    for pair in ((each.first, each.second) for each in judge(solo, together) if each.siblings):
         together[pair] = min(together[pair], _took(mode, pair, count))
     return solo, judge(solo, together)
-
-
-def _standing_out(solo: float, together: Mapping[TwoCpus, float]) -> Iterator[TwoCpus]:
-    return ((each.first, each.second) for each in judge(solo, together) if each.siblings)
 
 
 def _took(mode: Mode, cpus: Sequence[int], count: int) -> float:

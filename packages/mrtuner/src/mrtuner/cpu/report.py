@@ -133,7 +133,7 @@ def _threads(threads: SiblingThreads) -> str:
 
 def _evenness(level: CpuLevel) -> str:
     judged = "no more than chance"
-    if level.spread > level.chance:
+    if level.uneven:
         judged = "uneven" if level.spread >= _MATTERS else "slightly more than chance"
     slow = (
         f"; {_percent(level.slow_share)} of the workers take {level.slow_ratio:.2f} times "

@@ -10,7 +10,7 @@ from typing import Final
 from mrtuner.cpu import pairs, trials
 from mrtuner.cpu.model import CpuPair, CpuPlace, CpuPlan, CpuTopology, Mode, Record, Usable
 from mrtuner.cpu.topology import known_count, place, topology, usable
-from mrtuner.cpu.trials import Here, Site
+from mrtuner.cpu.trials import CpuSite, Here
 from mrtuner.errors import UsageError
 from mrtuner.host.tree import Tree
 
@@ -21,7 +21,7 @@ PIECES: Final = 20
 class Setup:
     """Where to measure, and what is known about it in advance."""
 
-    site: Site
+    site: CpuSite
     mode: Mode
     usable: Usable
     topology: CpuTopology

@@ -142,7 +142,6 @@ class _Session:
         return done.cpu or done.wall
 
     def begin(self, start: float, pieces: int, count: int, patience: float) -> None:
-        """Start the work in a thread."""
         with translated():
             self._conn.execute(f"SET statement_timeout = {1000 * patience:.0f}".encode())
         self._thread = threading.Thread(target=self._live, args=(start, pieces, count), daemon=True)
@@ -159,7 +158,6 @@ class _Session:
         return done
 
     def end(self) -> None:
-        """Stop burning CPU, if that has begun."""
         if self._thread is not None:
             self._stop.set()
             self._conn.cancel()

@@ -38,7 +38,7 @@ class Crewed(Protocol):
         ...
 
 
-class Site(Protocol):
+class CpuSite(Protocol):
     """Where workers run: as processes on this machine, or in the sessions of a server."""
 
     tree: Tree
@@ -105,7 +105,7 @@ def seconds_expected(plan: CpuPlan, usable: Usable) -> float:
     return tried + plan.repeats * sum(work * wait + _OVERHEAD for wait in waits)
 
 
-def check_quiet(site: Site) -> str | None:
+def check_quiet(site: CpuSite) -> str | None:
     """Return why the machine is unfit for measuring just now; None if it is fit."""
     before = gauges.read(site.tree, site.cpus, ())
     time.sleep(_LOOK)
@@ -127,14 +127,14 @@ def order(plan: CpuPlan) -> list[int]:
     return [count for each in rounds for count in each]
 
 
-def run(site: Site, plan: CpuPlan, *, tell: Tell) -> tuple[Trial, ...]:
+def run(site: CpuSite, plan: CpuPlan, *, tell: Tell) -> tuple[Trial, ...]:
     """Run every trial in order, then retry those that were spoilt. All are kept."""
     first = list(_tried(site, plan, order(plan), tell))
     spoilt = [trial.count for trial in first if trial.rejected]
     return (*first, *_tried(site, plan, spoilt, tell))
 
 
-def _tried(site: Site, plan: CpuPlan, todo: Sequence[int], tell: Tell) -> Iterator[Trial]:
+def _tried(site: CpuSite, plan: CpuPlan, todo: Sequence[int], tell: Tell) -> Iterator[Trial]:
     for place, count in enumerate(todo, 1):
         trial = _trial(site, plan, count)
         slowest = max(worker.wall for worker in trial.workers)
@@ -143,7 +143,7 @@ def _tried(site: Site, plan: CpuPlan, todo: Sequence[int], tell: Tell) -> Iterat
         yield trial
 
 
-def _trial(site: Site, plan: CpuPlan, count: int) -> Trial:
+def _trial(site: CpuSite, plan: CpuPlan, count: int) -> Trial:
     with site.workers(count) as crewed:
         before = gauges.read(site.tree, site.cpus, crewed.pids)
         done = crewed.work(plan)

@@ -147,7 +147,6 @@ def ip(*words: str, inside: int | None = None) -> None:
 
 
 def within(pid: int, *words: str) -> None:
-    """Run a program in the network namespace of a process."""
     _run(["nsenter", "--target", str(pid), "--net", "--", *words])
 
 
@@ -158,5 +157,4 @@ def _run(words: list[str]) -> None:
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    """The command line that runs one of our modules."""
     return [sys.executable, "-m", module, *arguments]

@@ -13,7 +13,6 @@ from mrtuner.errors import MissingPart
 #: Offsets of u32 fields in struct tcp_info. Source: linux/tcp.h.
 _RTO: Final = 8
 _RTT: Final = 68
-_RTTVAR: Final = 72
 _INFO: Final = 104
 _US: Final = 1e6
 
@@ -29,7 +28,6 @@ class Options:
     user_timeout: int  # ms; 0: none
     rto: float  # s, before any backoff if the connection is at rest
     rtt: float  # s, smoothed
-    rttvar: float  # s
 
 
 def options(fd: int) -> Options:
@@ -50,7 +48,6 @@ def _read(sock: socket.socket) -> Options:
         user_timeout=sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT),
         rto=_field(info, _RTO) / _US,
         rtt=_field(info, _RTT) / _US,
-        rttvar=_field(info, _RTTVAR) / _US,
     )
 
 

@@ -45,12 +45,10 @@ def write(lines: Sequence[Line], title: str = "") -> str:
         ),
         *manifest.left_out(theirs, "the module"),
     ]
-    entries = [replace(line, value=_entry(line.value)) for line in ours]
+    entries = [
+        replace(line, value=conf_file.escaped(line.value).replace(_SIGN, _LITERAL)) for line in ours
+    ]
     return manifest.manifest({_KEY: manifest.parameters(entries)}, entries, notes)
-
-
-def _entry(value: str) -> str:
-    return conf_file.escaped(value).replace(_SIGN, _LITERAL)
 
 
 def read(text: str) -> dict[str, str]:

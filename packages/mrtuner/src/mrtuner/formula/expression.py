@@ -161,12 +161,10 @@ def as_expr(value: Expr | int) -> Expr:
 
 
 def least(*parts: Expr | int) -> Expr:
-    """Return the smallest of the parts, evaluated on each machine."""
     return Extreme(True, tuple(map(as_expr, parts)))
 
 
 def greatest(*parts: Expr | int) -> Expr:
-    """Return the largest of the parts, evaluated on each machine."""
     return Extreme(False, tuple(map(as_expr, parts)))
 
 

@@ -229,7 +229,6 @@ class Comparison(Formula):
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names on both sides."""
         return self.left.variables | self.right.variables
 
     @property

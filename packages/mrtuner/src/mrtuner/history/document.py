@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mrtuner.documents import Doc, Document, Struct, convert, field
 from mrtuner.history.analysis.active_sessions import HistoryLoad
 from mrtuner.history.analysis.gaps import HistoryGap
-from mrtuner.history.analysis.happened import HistoryCheckpoints
+from mrtuner.history.analysis.happened import HistoryCheckpoints, HistoryMinute
 from mrtuner.history.analysis.host_work import HistoryHost
 from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.analysis.period import HistoryPeriod
@@ -16,22 +16,6 @@ from mrtuner.history.analysis.statements import HistoryStatement, HistoryStateme
 
 if TYPE_CHECKING:
     from mrtuner.history.analysis.happened import Comparison, Summary
-
-
-class HistoryWait(Struct):
-    """What sessions waited for."""
-
-    event: Annotated[str, Doc("class and event, or CPU")]
-    sessions: Annotated[float, Doc("sessions on average")]
-
-
-class HistoryMinute(Struct):
-    """The minute with the most active sessions."""
-
-    at: Annotated[datetime, Doc("UTC")]
-    load: Annotated[float, Doc("average active sessions")]
-    waits: Annotated[list[HistoryWait], Doc("most first")]
-    statements: Annotated[list[HistoryStatement], Doc("that took most time")]
 
 
 class HistoryChangeEntry(Struct):
@@ -160,37 +144,8 @@ class HistoryStatus(Document, tag="mrtuner.history.status/1"):
 
 
 def as_document(about: Summary) -> HistorySummary:
-    return convert(_summary(about), HistorySummary)
+    return convert(about, HistorySummary)
 
 
 def as_comparison(about: Comparison) -> HistoryComparison:
-    """Return a comparison as its JSON document."""
-    return HistoryComparison(
-        before=as_document(about.before), after=as_document(about.after),
-        statements=list(about.statements),
-    )  # fmt: skip
-
-
-def _summary(about: Summary) -> dict[str, Any]:
-    slowest = about.slowest
-    return {
-        "period": about.period,
-        "cpus": about.cpus,
-        "sampled": about.sampled,
-        "average_load": about.average_load,
-        "load": list(about.load),
-        "statements": list(about.statements),
-        "checkpoints": about.checkpoints,
-        "host": about.host,
-        "slowest": slowest and {
-            "at": slowest.at,
-            "load": slowest.load,
-            "waits": [{"event": event, "sessions": share} for event, share in slowest.waits],
-            "statements": list(slowest.statements),
-        },
-        "changes": list(about.changes),
-        "gaps": list(about.gaps),
-        "damaged": list(about.damaged),
-        "incidents": list(about.incidents),
-        "not_looked_for": list(about.not_looked_for),
-    }  # fmt: skip
+    return convert(about, HistoryComparison)

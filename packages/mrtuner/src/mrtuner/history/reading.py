@@ -188,7 +188,6 @@ class History:
         return list((found | {row[:keys]: row for row in fresh}).values())
 
     def _oldest(self, source: str, instance: str | None) -> datetime:
-        """Return the time of the oldest row that is not in a file."""
         table = self.recent(self._source(source), instance)
         ((oldest,),) = self.work.con.execute(f'SELECT min(time) FROM "{table}"').fetchall()
         return oldest or datetime.max

@@ -99,7 +99,6 @@ class Workspace:
             views.drop()
 
     def close(self) -> None:
-        """Forget everything."""
         for made in self._made.values():
             made.con.close()
         self.con.close()
@@ -135,7 +134,6 @@ class Views:
         return cls(con=con, schema=schema, instance=instance, span=span, sealed=sealed)
 
     def drop(self) -> None:
-        """Forget them all."""
         self.forget(set(self.made))
         if self.schema != "main":
             self.con.execute(f"DROP SCHEMA {self.schema} CASCADE")

@@ -24,7 +24,7 @@ T = TypeVar("T")
 def probe(root: Path, *, pid: int | None = None, data_directory: Path | None = None) -> Host:
     """See `mrtuner.host.probe`."""
     tree = Tree(root, pid)
-    place = place_of(tree, _absolute(data_directory))
+    place = place_of(tree, PurePosixPath(data_directory.absolute() if data_directory else "/"))
     memory, memory_notes = ram.memory(tree)
     cpus, cpu_notes = processors.cpus(tree)
     architecture, kernel, clock = processors.architecture(tree), _kernel(tree), _clock(tree)
@@ -62,10 +62,6 @@ def _known(answer: Fact[T] | Missing) -> Fact[T] | None:
     return answer if isinstance(answer, Fact) else None
 
 
-def _absolute(data_directory: Path | None) -> PurePosixPath:
-    return PurePosixPath(data_directory.absolute() if data_directory else "/")
-
-
 def _kernel(tree: Tree) -> Fact[str] | Missing:
     """The kernel's release, as printed by `uname -r`."""
     path = "/proc/sys/kernel/osrelease"
@@ -78,7 +74,6 @@ def _kernel(tree: Tree) -> Fact[str] | Missing:
 
 
 def _clock(tree: Tree) -> Fact[str] | Missing:
-    """The clock that EXPLAIN ANALYZE and track_io_timing use."""
     path = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
     name = tree.peek(path)
     return Fact(name, path) if name else Missing("clock", f"{path} cannot be read")

@@ -31,7 +31,6 @@ class Tree:
         return self.root / str(path).lstrip("/")
 
     def read(self, path: str | PurePosixPath) -> str | None:
-        """Return the file's stripped text; None if there is no such file, else OSError."""
         try:
             return self.at(path).read_text(encoding="utf-8", errors="replace").strip()
         except (FileNotFoundError, NotADirectoryError):

@@ -14,7 +14,7 @@ from mrtuner.catalog.volumes import Volume, volume
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
 from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, ceilings
-from mrtuner.limits.confirmation import emptied, surplus
+from mrtuner.limits.confirmation import burst_credits_used_up, surplus
 from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.levels import PARTS, totals
 from mrtuner.limits.metrics.series import Series
@@ -230,7 +230,7 @@ def _memory(series: Series, known: Sequence[Ceiling]) -> Iterator[str]:
 def _credits(series: Series, instance: InstanceClass | None) -> Iterator[str]:
     """Burst balances that ran out: only the baseline was left, or surplus credits were used."""
     extra = surplus(series, instance) if instance is not None else None
-    for metric, unit, empty, minutes in emptied(series):
+    for metric, unit, empty, minutes in burst_credits_used_up(series):
         lasted = lasting(minutes)
         if metric == "CPUCreditBalance" and extra is not None:
             yield (

@@ -307,7 +307,7 @@ def surplus(series: Series, instance: InstanceClass) -> float | None:
     return above * series.step / 3600
 
 
-def emptied(series: Series) -> Iterator[tuple[str, str, float, float]]:
+def burst_credits_used_up(series: Series) -> Iterator[tuple[str, str, float, float]]:
     """Each balance that ran out: metric, unit, the value that counts as used up, minutes."""
     np = numpy()
     for metric, unit, empty, _ in BALANCES:

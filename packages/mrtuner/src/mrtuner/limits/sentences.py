@@ -8,7 +8,7 @@ from typing import Final
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume
 from mrtuner.limits.ceilings import BURST_MINUTES, Ceiling, CeilingKind, Resource, binding, peak
-from mrtuner.limits.confirmation import emptied, surplus
+from mrtuner.limits.confirmation import burst_credits_used_up, surplus
 from mrtuner.limits.levels import DISK, HIGH, totals
 from mrtuner.limits.metrics.series import Series
 from mrtuner.limits.reached import Pegged
@@ -88,7 +88,7 @@ def verdict(series: Series, pegged: Sequence[Pegged], instance: InstanceClass | 
         extra = surplus(series, instance) if instance is not None else None
         spent = [
             f"{metric} for {lasting(minutes)}"
-            for metric, _, _, minutes in emptied(series)
+            for metric, _, _, minutes in burst_credits_used_up(series)
             if extra is None or metric != "CPUCreditBalance"
         ]
         if spent:

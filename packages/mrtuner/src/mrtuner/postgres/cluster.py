@@ -144,7 +144,6 @@ class Cluster:
             time.sleep(_POLL)
 
     def restart(self) -> None:
-        """Stop in fast mode, then start."""
         self.stop()
         self.start()
 
@@ -161,7 +160,6 @@ class Cluster:
         return " ".join(f"{name}={_conninfo_quoted(text)}" for name, text in parts.items())
 
     def log(self, lines: int = 50) -> str:
-        """Return the last lines of the server's log."""
         return "\n".join(self._whole_log().splitlines()[-lines:])
 
     def run(self, program: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -284,7 +282,7 @@ class Cluster:
             os.kill(number, 0)
             if not _PROC:
                 return True
-            ours = self.user is None or self.user.uid == _owner(number)
+            ours = self.user is None or self.user.uid == Path("/proc", str(number)).stat().st_uid
             return ours and not uncollected(number)
         except OSError:
             return False
@@ -302,10 +300,6 @@ class Cluster:
     def _stop_at_exit(self, owner: int) -> None:
         if os.getpid() == owner:  # a forked child must not stop its parent's server
             self.stop("immediate")
-
-
-def _owner(pid: int) -> int:
-    return Path("/proc", str(pid)).stat().st_uid
 
 
 def _make_sparse(wal: Path) -> None:

@@ -367,7 +367,6 @@ def _pooler(conn: Connection, parameters: dict[str, Any]) -> str | None:
 
 
 def _is_console(conn: Connection) -> bool:
-    """Whether PgBouncer itself answers, not a server behind it."""
     return "bouncer" in (conn.info.parameter_status("server_version") or "")
 
 

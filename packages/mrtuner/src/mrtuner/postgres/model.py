@@ -66,7 +66,6 @@ class FileProblem:
 
     @property
     def where(self) -> str:
-        """The file and line, for display."""
         return f"{self.sourcefile}:{self.sourceline}" if self.sourcefile else "configuration files"
 
 
@@ -267,11 +266,9 @@ class Server:
     standby: bool
     standbys: int  # attached replicas
     connections: int  # client backends now
-    peak_connections: int | None  # highest number seen, if anything records it
     databases: Mapping[str, Bytes]
     relations: tuple[Relation, ...]  # those of the current database, busiest first
     extensions: tuple[str, ...]  # installed in the current database
-    available_extensions: frozenset[str]
     activity: Activity
     data_directory: str | None
     local_pid: int | None  # the postmaster, if it runs on this host and is visible

@@ -6,7 +6,7 @@ with its reason; it never raises an exception and never counts as "fine".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.postgres.activity import activity
@@ -79,9 +79,16 @@ def _server(reader: Reader) -> Server:
         why = "the role may not see where settings come from, nor the value of some settings"
         reader.lacks("sourcefile", why, _SEE_SETTINGS)
         reader.lacks("data_directory", "the role may not see it", _SEE_SETTINGS)
-    extensions = reader.rows("extensions")
+    extensions = tuple(row["name"] for row in reader.rows("extensions"))
     problems, pending = _files(reader)
-    typed = _settings((settings | _own(reader, settings)).values(), config_file)
+    typed = {
+        row["name"]: _setting(row, config_file)
+        for row in (settings | _own(reader, settings)).values()
+    }
+    reader.lacks(
+        "peak_connections", "PostgreSQL does not record the highest number of connections",
+        "Give the number from your monitoring with --connections.",
+    )  # fmt: skip
     return Server(
         version_num=about["version_num"],
         version=about["version"],
@@ -93,11 +100,9 @@ def _server(reader: Reader) -> Server:
         standby=about["standby"],
         standbys=about["standbys"],
         connections=about["connections"],
-        peak_connections=_peak(reader),
         databases=_databases(reader),
         relations=_relations(reader),
-        extensions=tuple(row["name"] for row in extensions if row["installed"]),
-        available_extensions=frozenset(row["name"] for row in extensions),
+        extensions=extensions,
         activity=activity(reader, about, typed),
         data_directory=_text(settings, "data_directory"),
         local_pid=_local_pid(reader),
@@ -132,12 +137,7 @@ def _own(reader: Reader, settings: Mapping[str, Row]) -> dict[str, Row]:
 
 
 def _text(settings: Mapping[str, Row], name: str) -> str | None:
-    """A setting's value, or None if it is hidden from the role."""
     return settings[name]["setting"] if name in settings else None
-
-
-def _settings(rows: Iterable[Row], config_file: str | None) -> dict[str, Setting]:
-    return {row["name"]: _setting(row, config_file) for row in rows}
 
 
 def _setting(row: Row, config_file: str | None) -> Setting:
@@ -171,12 +171,10 @@ def _files(reader: Reader) -> tuple[tuple[FileProblem, ...], tuple[Pending, ...]
         if one := waiting(row["name"], row["setting"], row["error"], flagged):
             pending.append(one)
         else:
-            problems.append(_problem(row))
+            problems.append(
+                FileProblem(**{name: value for name, value in row.items() if name != "setting"})
+            )
     return tuple(problems), tuple(pending)
-
-
-def _problem(row: Row) -> FileProblem:
-    return FileProblem(**{name: value for name, value in row.items() if name != "setting"})
 
 
 SEE_FILES: Final = (
@@ -195,15 +193,6 @@ def _platform(reader: Reader, settings: Mapping[str, Setting]) -> Platform:
         aurora=row["aurora"],
     )
     return platform(clues)
-
-
-def _peak(reader: Reader) -> int | None:
-    """Report the peak number of sessions as missing: PostgreSQL does not record it."""
-    why = "PostgreSQL does not record the highest number of connections"
-    reader.lacks(
-        "peak_connections", why, "Give the number from your monitoring with --connections."
-    )
-    return None
 
 
 def _databases(reader: Reader) -> dict[str, Bytes]:
@@ -225,19 +214,18 @@ def _archiver(reader: Reader) -> Archiver | None:
     return Archiver(**rows[0]) if rows else None
 
 
-def _jit(reader: Reader, extensions: Iterable[Row]) -> JitWork | None:
+def _jit(reader: Reader, extensions: Collection[str]) -> JitWork | None:
     rows = _statements(reader, extensions, "statements_jit", "jit")
     return JitWork(**rows[0]) if rows else None
 
 
-def _role_spills(reader: Reader, extensions: Iterable[Row]) -> tuple[RoleSpills, ...]:
+def _role_spills(reader: Reader, extensions: Collection[str]) -> tuple[RoleSpills, ...]:
     rows = _statements(reader, extensions, "statements_spills", "role_spills")
     return tuple(RoleSpills(**row) for row in rows)
 
 
-def _statements(reader: Reader, extensions: Iterable[Row], name: str, fact: str) -> list[Row]:
-    """Rows of pg_stat_statements, if the current database has it."""
-    if not any(row["name"] == "pg_stat_statements" and row["installed"] for row in extensions):
+def _statements(reader: Reader, extensions: Collection[str], name: str, fact: str) -> list[Row]:
+    if "pg_stat_statements" not in extensions:
         return []
     return reader.rows_if_allowed(name, fact, SEE_STATS, first="extension_schema")
 

@@ -86,7 +86,6 @@ def _may_enter(status: os.stat_result, user: ServerUser) -> bool:
 
 
 def hand_over(path: Path, user: ServerUser | None) -> None:
-    """Make the server's user the owner, if there is one."""
     if user is not None:
         os.chown(path, user.uid, user.gid)
 

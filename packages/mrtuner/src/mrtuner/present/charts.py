@@ -100,7 +100,6 @@ def _margin(row: int) -> tuple[float, float]:
 
 
 def _row(axes: Axes) -> Any:
-    """Return a transform: x in shares of the chart's width, y in rows."""
     return axes.get_yaxis_transform()
 
 

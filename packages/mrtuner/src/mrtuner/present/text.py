@@ -9,18 +9,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Final
 
+from mrtuner.tables import GAP, wrapped
 from mrtuner.wording import plural
 
 #: Text and the name of a style: heading, warning, quiet.
 Paint = Callable[[str, str], str]
 
-#: Text in a column narrower than this is harder to read than text on a line of its own.
-_NARROW: Final = 32
-#: A figure longer than this is wrapped, so as not to push all the text to the right.
-_WIDEST: Final = 24
-GAP: Final = "  "
 #: Needing this many times the blocks already run counts as out of reach.
 _OUT_OF_REACH: Final = 20
 
@@ -38,7 +35,6 @@ class Look:
 
 
 def heading(text: str, look: Look) -> Iterator[str]:
-    """Yield a heading after an empty line."""
     yield ""
     yield from titled(text, look)
 
@@ -60,80 +56,33 @@ def paragraph(text: str, look: Look, style: str | None = None) -> Iterator[str]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], look: Look) -> Iterator[str]:
-    """Yield rows below a header; the last column takes the remaining width, and wraps."""
-    widths = column_widths([header, *rows])
-    yield from row_lines(header, widths, look, style="quiet")
-    for row in rows:
-        yield from row_lines(row, widths, look)
-
-
-def column_widths(rows: Iterable[Sequence[str]]) -> list[int]:
-    """Return the width of every column but the last, which takes the remaining width."""
-    columns = list(zip(*(row[:-1] for row in rows), strict=True))
-    first, *rest = (max(map(len, column)) for column in columns)
-    return [first, *(min(width, _WIDEST) for width in rest)]
-
-
-def row_lines(
-    cells: Sequence[str],
-    widths: Sequence[int],
-    look: Look,
-    *,
-    right: int | None = None,
-    style: str | None = None,
-) -> Iterator[str]:
-    """Yield one row; every cell wraps in its column, or below if there is too little room.
-
-    `right` is the column that is right-aligned.
-    """
-    indent = len(GAP) + sum(widths) + len(GAP) * len(widths)
-    beside = look.width - indent
-    columns = [
-        textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
-        for cell, width in zip(cells[:-1], widths, strict=True)
-    ]
-    fits = beside >= min(_NARROW, len(cells[-1]))
-    room = beside if fits else max(look.width - len(GAP) * 3, _NARROW)
-    words = textwrap.wrap(cells[-1], room, break_on_hyphens=False)
-    below = [] if fits else words
-    columns.append(words if fits else [])
-    for number in range(max(map(len, columns))):
-        figures = [column[number] if number < len(column) else "" for column in columns]
-        line = _line(figures, widths, right)
-        yield look.painted(line, style) if style else line
-    for line in below:
-        yield f"{GAP * 3}{line}"
-
-
-def _line(figures: Sequence[str], widths: Sequence[int], right: int | None) -> str:
-    cells = [
-        figure.rjust(width) if number == right else figure.ljust(width)
-        for number, (figure, width) in enumerate(zip(figures, widths, strict=False))
-    ]
-    return (GAP + GAP.join([*cells, *figures[len(widths) :]])).rstrip()
+    """Yield rows below a header, as `wrapped` lays them out."""
+    head, *below = wrapped([header, *rows], look.width)
+    yield from (look.painted(line, "quiet") for line in head)
+    yield from chain.from_iterable(below)
 
 
 def entries(pairs: Iterable[tuple[str, str]], look: Look) -> Iterator[str]:
     """Yield named paragraphs; a repeated name is written only once."""
     listed = list(pairs)
-    width = max(len(name) for name, _ in listed)
-    before = None
-    for name, text in listed:
-        yield from row_lines(("" if name == before else name, text), [width], look)
-        before = name
+    before = ["", *(name for name, _ in listed)]
+    rows = [
+        ("" if name == last else name, text)
+        for last, (name, text) in zip(before, listed, strict=False)
+    ]
+    yield from chain.from_iterable(wrapped(rows, look.width))
 
 
 def sections(
     contents: Sequence[tuple[str, Sequence[tuple[str, str]]]], look: Look
 ) -> Iterator[str]:
     """Yield named paragraphs below headings, all in the same columns."""
-    width = max(len(name) for _, pairs in contents for name, _ in pairs)
+    rows = wrapped([pair for _, pairs in contents for pair in pairs], look.width)
     for number, (title, pairs) in enumerate(contents):
         if number:
             yield ""
         yield look.painted(title, "heading")
-        for pair in pairs:
-            yield from row_lines(pair, [width], look)
+        yield from chain.from_iterable(islice(rows, len(pairs)))
 
 
 def still_needed(more: int, pairs: int) -> str:

@@ -57,7 +57,6 @@ class LedgerTable:
         return balanced(self.sent, self._acknowledged, [row[0] for row in rows])
 
     def drop(self) -> None:
-        """Drop the schema, if it exists and was not dropped yet."""
         if not self._made:
             return
         with connect(self.dsn, through_pooler=True) as conn, translated():

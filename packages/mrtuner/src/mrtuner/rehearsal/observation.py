@@ -113,7 +113,6 @@ class Gap:
     began: float  # when the first attempt of the gap was due
     first_failure: float | None  # when a client first got an error; None: it only waited
     answer: float | None  # when the first answer came; None: none while the probes ran
-    last_asked: float  # when the last attempt of the gap was due
     least: float
     failed: int  # attempts that ended with an error
     late: int  # attempts answered late
@@ -154,7 +153,6 @@ def _gap(stretch: Sequence[Attempt], last: float | None, onward: Sequence[Attemp
         began=first.due,
         first_failure=min((one.ended for one in failures), default=None),
         answer=min((one.ended for one in onward if one.answered), default=None),
-        last_asked=stretch[-1].due,
         least=max(stretch[-1].due - first.due, max(waits, default=0.0)),
         failed=len(failures),
         late=len(waits),
@@ -241,7 +239,6 @@ class Observation:
 
     @property
     def went_away(self) -> bool:
-        """Whether anything happened to the server that a client could notice."""
         return self.restarted or any(True for _ in self.all_gaps())
 
     @property
@@ -250,7 +247,6 @@ class Observation:
         return max((one.sent - one.due for one in self.attempts), default=0.0)
 
     def gaps(self, kind: ProbeKind) -> tuple[Gap, ...]:
-        """Return the times without good answers to one kind."""
         return gaps(self.attempts, kind)
 
     def all_gaps(self) -> Iterator[Gap]:

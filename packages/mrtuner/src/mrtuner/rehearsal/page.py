@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from mrtuner.present import figures
 from mrtuner.present.axes import grid, plain
+from mrtuner.tables import aligned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,8 +99,9 @@ def shown(run: RunDocument, moments: tuple[Moment, ...], name: str) -> Shown:
     return Shown(run, moments, tuple(pictures(run, name)))
 
 
-def moment_line(moment: Moment) -> str:
-    return f"  {moment.at:+8.1f} s  {moment.who:<6}  {moment.what}"
+def moment_lines(moments: Iterable[Moment]) -> Iterator[str]:
+    rows = [(f"  {one.at:+8.1f} s", one.who, one.what) for one in moments]
+    yield from aligned(rows, right={0})
 
 
 def in_order(moments: Iterable[Moment]) -> tuple[Moment, ...]:

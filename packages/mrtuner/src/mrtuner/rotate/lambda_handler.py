@@ -65,7 +65,6 @@ def _test(secret: Secret, token: str) -> None:
 
 
 def _finish(secret: Secret, token: str) -> None:
-    """finishSecret: move AWSCURRENT to the pending secret."""
     secret.promote(token)
 
 

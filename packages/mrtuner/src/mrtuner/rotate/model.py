@@ -54,12 +54,10 @@ class RoleGroup:
 
     @property
     def blue(self) -> str:
-        """The first login role."""
         return f"{self.name}_blue"
 
     @property
     def green(self) -> str:
-        """The second login role."""
         return f"{self.name}_green"
 
     @property
@@ -180,7 +178,6 @@ class RotationState:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing remains to be done."""
         return self.step in FINISHED
 
     def reached(self, step: RotationStep) -> bool:

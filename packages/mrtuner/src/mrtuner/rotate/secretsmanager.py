@@ -43,7 +43,6 @@ class Secret:
             ) from None
 
     def write(self, credential: Credential) -> None:
-        """Add a new version, which is current immediately."""
         self.put(credential.within(self.read() or {}))
 
     def put(self, contents: dict[str, Any], *, token: str = "", stage: str = CURRENT) -> None:

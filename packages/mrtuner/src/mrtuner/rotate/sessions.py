@@ -35,7 +35,6 @@ class Watch:
     replicas: tuple[Replica, ...]
 
     def sessions(self, role: str) -> tuple[Holder, ...]:
-        """Return the sessions logged in as a role."""
         found = roles.sessions_of(self.conn, role)
         for replica in self.replicas:
             found += roles.sessions_of(replica.conn, role, roles.address(replica.conn))

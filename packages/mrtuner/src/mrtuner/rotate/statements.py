@@ -36,7 +36,6 @@ def name(text: str) -> Composable:
 
 
 def text(value: str) -> Composable:
-    """Return a string literal."""
     from psycopg.sql import Literal
 
     return Literal(value)

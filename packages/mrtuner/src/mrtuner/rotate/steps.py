@@ -61,7 +61,6 @@ class Steps:
 
 
 def now() -> str:
-    """Return the time in the journal's format."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 

@@ -62,9 +62,9 @@ def store(named: str, out: TextIO) -> Store:
     if named == "stdout":
         return Stream(out)
     if named.startswith("file:"):
-        return File(Path(named.removeprefix("file:")).expanduser())
+        return FileStore(Path(named.removeprefix("file:")).expanduser())
     if not (match := _SCHEME.fullmatch(named)):
-        return Command(_split(named))
+        return CommandStore(_split(named))
     scheme, rest = match.groups()
     if scheme == "secretsmanager":
         from mrtuner.rotate.secretsmanager import Secret
@@ -101,7 +101,7 @@ def _split(command: str) -> list[str]:
     return words
 
 
-class File:
+class FileStore:
     """A JSON file; other content in it is kept, and so are its owner and permissions.
 
     A new file is readable by its owner only. The previous content is kept beside it as
@@ -203,7 +203,7 @@ class Stream:
         return False
 
 
-class Command:
+class CommandStore:
     """A program that reads the JSON on its standard input: no argument contains a password."""
 
     readable = False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.search.model import Evidence
 
 if TYPE_CHECKING:
-    from mrtuner.bench.record.model import Sample
+    from mrtuner.bench.record.model import MeasuredRun
 
 _TABLE: Final = Path(__file__).with_name("knobs.json")
 #: Waits that say nothing about the length of a statement itself.
@@ -58,7 +58,7 @@ class Seen:
     series: Mapping[str, Sequence[float]]  # rates of this machine, each second
 
 
-def of_run(sample: Sample) -> Seen:
+def of_run(sample: MeasuredRun) -> Seen:
     """Return what was counted in a run of `mrtuner.bench`."""
     return Seen(
         transactions=sample.run.transactions,

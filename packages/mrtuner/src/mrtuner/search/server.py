@@ -17,7 +17,7 @@ from mrtuner.bench.engine.run import RunFiles
 from mrtuner.bench.load.pgbench import initialise
 from mrtuner.bench.plan.model import GridCell, Plan, Variant, Workload
 from mrtuner.bench.proof import RunningServer
-from mrtuner.bench.record.model import Sample
+from mrtuner.bench.record.model import MeasuredRun
 from mrtuner.bench.series import Task, measure
 from mrtuner.bench.server import guard, instance, scratch, sites
 from mrtuner.bench.server.session import one_row
@@ -250,7 +250,7 @@ class Measurements:
         shutil.rmtree(place, ignore_errors=True)  # of an interrupted attempt
         return place
 
-    def _raced(self, taken: Sequence[Sample]) -> Raced:
+    def _raced(self, taken: Sequence[MeasuredRun]) -> Raced:
         """Return the pairs of runs so far."""
         read: Measure = throughput if self.workload.reads_only else throughput_with_checkpoint
         if self.cell.rate:
@@ -266,25 +266,25 @@ class Measurements:
         )  # fmt: skip
 
 
-def _inverse_p99(sample: Sample) -> float | None:
+def _inverse_p99(sample: MeasuredRun) -> float | None:
     """1 / p99 latency [1/s]; None where too few transactions were logged."""
     slow = latency(0.99)(sample)
     return 1e6 / slow if slow else None
 
 
-def _settled(side: Mapping[int, Sample]) -> list[Sample]:
+def _settled(side: Mapping[int, MeasuredRun]) -> list[MeasuredRun]:
     """Return the runs of a side but for the first, whose caches may be cold."""
     return [one for block, one in side.items() if block > 1 or len(side) == 1]
 
 
 def _values(
-    sides: Sequence[Mapping[int, Sample]], both: Sequence[int], read: Measure
+    sides: Sequence[Mapping[int, MeasuredRun]], both: Sequence[int], read: Measure
 ) -> list[tuple[float, float]]:
     found = [(read(sides[0][block]), read(sides[1][block])) for block in both]
     return [(a, b) for a, b in found if a and b]
 
 
-def _failed(samples: Iterable[Sample]) -> float:
+def _failed(samples: Iterable[MeasuredRun]) -> float:
     """Return the share of transactions that failed."""
     runs = [one.run for one in samples]
     shares = [one.failed / max(one.failed + one.transactions, 1) for one in runs]

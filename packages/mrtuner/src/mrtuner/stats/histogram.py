@@ -55,7 +55,6 @@ class Histogram:
 
 
 def needed(share: float) -> int:
-    """Return how many values a percentile needs."""
     return math.ceil(round(BEYOND / (1 - share), 6))
 
 

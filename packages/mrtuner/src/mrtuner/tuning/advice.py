@@ -105,7 +105,6 @@ class Advice:
 
     @property
     def changes(self) -> bool:
-        """Whether the parameter is to be changed (a suggestion does not count)."""
         return isinstance(self.verdict, Change) and not self.rule.suggestion
 
     @property
@@ -160,7 +159,6 @@ class Advice:
         return "" if value is None else self.parameter.show(value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, an entry of the document."""
         from mrtuner.documents import as_builtins
         from mrtuner.tuning.document import entry
 

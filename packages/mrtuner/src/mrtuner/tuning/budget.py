@@ -84,7 +84,6 @@ class Budget:
 
     @property
     def fits(self) -> bool:
-        """Whether the worst case stays within the ceiling."""
         return self.total <= self.ceiling
 
     @property

@@ -11,7 +11,6 @@ from mrtuner.tuning.feasibility import in_force
 
 
 def wanted(tuning: Tuning) -> list[Wanted]:
-    """Return the advised changes, as settings to write."""
     return [
         Wanted(name=item.name, value=item.value, restart=item.parameter.restart)
         for item in tuning.changes

@@ -135,7 +135,6 @@ def _answer(rule: Rule, situation: Situation, chosen: Chosen) -> Verdict:
 
 @cache
 def _needs(decide: Callable[..., Verdict]) -> tuple[tuple[str, type, bool], ...]:
-    """Return a rule's arguments: name, type of fact, and whether None is accepted."""
     hints = typing.get_type_hints(decide)
     hints.pop("return")
     return tuple((name, *_unwrapped(hint)) for name, hint in hints.items())

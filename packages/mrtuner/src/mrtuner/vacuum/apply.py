@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from mrtuner.change.catalog import CatalogTransaction, Wanted, by_name, split
-from mrtuner.change.record import Entry, Method
+from mrtuner.change.record import Method, ParameterChange
 from mrtuner.vacuum.commands import qualified
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class StorageParameters(CatalogTransaction):
         return {name: _value(name, found) for name in names}
 
     @staticmethod
-    def alter(owner: str, entries: Sequence[Entry]) -> Iterator[bytes]:
+    def alter(owner: str, entries: Sequence[ParameterChange]) -> Iterator[bytes]:
         """Yield SET for parameters with a value, and RESET for those that become unset."""
         put = [f"{split(one.name)[1]} = {one.after}" for one in entries if one.after is not None]
         drop = [split(one.name)[1] for one in entries if one.after is None]

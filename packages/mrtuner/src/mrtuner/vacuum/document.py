@@ -22,7 +22,7 @@ from mrtuner.vacuum.sample import TableComparison
 from mrtuner.vacuum.server_settings import VacuumCapacity
 
 if TYPE_CHECKING:
-    from mrtuner.change.record import Entry, Outcome
+    from mrtuner.change.record import Outcome, ParameterChange
     from mrtuner.vacuum.assess import Vacuum
     from mrtuner.vacuum.model import TableReport
 
@@ -207,7 +207,10 @@ def _table(one: TableReport) -> TableEntry:
 
 
 def change_document(
-    recovered: Outcome | None, entries: Sequence[Entry], outcome: Outcome, undo: str | None
+    recovered: Outcome | None,
+    entries: Sequence[ParameterChange],
+    outcome: Outcome,
+    undo: str | None,
 ) -> VacuumChangeDocument:
     """Return what was set or undone."""
     return VacuumChangeDocument(

@@ -17,7 +17,7 @@ from typing import Final
 from mrtuner import notation
 from mrtuner.catalog.load import parameters
 from mrtuner.change.journal import Step, changes_with_steps, journal_directory
-from mrtuner.change.record import Change, Entry, State
+from mrtuner.change.record import Change, ParameterChange, State
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.history.analysis.changes import HistoryChange, changes
 from mrtuner.history.analysis.period import HistoryPeriod
@@ -115,7 +115,7 @@ def _explains(history: History, about: HistoryPeriod, made: Made, one: HistoryCh
     return not other_value_between(history, about.instance, one, made.began - _CLOCKS)
 
 
-def _led_to(entry: Entry, one: HistoryChange) -> bool:
+def _led_to(entry: ParameterChange, one: HistoryChange) -> bool:
     """Whether the recorded value is the entry's; if it unset one, whether that was in force."""
     if entry.after is not None:
         return _same(entry.name, entry.after, one.value)

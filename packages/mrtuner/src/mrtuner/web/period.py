@@ -51,12 +51,8 @@ def _as_recorded(history: History, about: HistoryPeriod) -> HistoryPeriod:
 
     Averages are then those of what was recorded, and a demo of three minutes fills the charts.
     """
-    begin = min(_first(history, about), about.end - _MINUTE)
+    begin = min(history.spans()[about.instance][0].replace(tzinfo=UTC), about.end - _MINUTE)
     return replace(about, begin=max(about.begin, begin))
-
-
-def _first(history: History, about: HistoryPeriod) -> datetime:
-    return history.spans()[about.instance][0].replace(tzinfo=UTC)
 
 
 def earlier(about: HistoryPeriod, given: Mapping[str, str]) -> HistoryPeriod | None:

@@ -13,7 +13,7 @@ from mrtuner.history.analysis.period import period
 from mrtuner.history.reading import History
 from mrtuner.tuning.advice import Input
 from mrtuner.tuning.document import tune_document
-from mrtuner.web.tuner import entered, told
+from mrtuner.web.tuner import entered, shown_advice
 
 if TYPE_CHECKING:
     from mrtuner.inputs import MachineInputs
@@ -33,7 +33,7 @@ def recorded_answer(history: History, given: Mapping[str, str]) -> dict[str, Any
         tuning = of_record(history, about, cast("MachineInputs", entered(fields)))
     except MrTunerError as error:
         return {"error": {"message": error.message, "hint": error.hint}}
-    answer = told(tuning)
+    answer = shown_advice(tuning)
     document = json.dumps(as_builtins(tune_document(tuning, None)), indent=2, ensure_ascii=False)
     return answer | {
         "instance": about.instance,

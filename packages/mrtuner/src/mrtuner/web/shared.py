@@ -102,7 +102,6 @@ class _Slot:
             self._opened.close()
 
     def end(self) -> None:
-        """Close the store and forget what was read."""
         self.close()
         with self.lock:
             self._forget()

@@ -17,7 +17,7 @@ _MINUTE: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ShownIncident:
     """An incident, with the period that shows it."""
 
     incident: Incident
@@ -30,11 +30,10 @@ class Story:
     """What went wrong, in order of time; empty if nothing did in what was recorded."""
 
     unrecorded: tuple[str, ...]  # what could not be looked at, one sentence each
-    incidents: tuple[Told, ...]
+    incidents: tuple[ShownIncident, ...]
 
 
 def story(history: History, about: HistoryPeriod) -> Story:
-    """Return what happened in a period."""
     found = incidents(history, about)
     return Story(
         unrecorded=not_looked_for(history, about),
@@ -42,8 +41,8 @@ def story(history: History, about: HistoryPeriod) -> Story:
     )
 
 
-def _told(one: Incident) -> Told:
+def _told(one: Incident) -> ShownIncident:
     more = timedelta(0) if one.kind == "lock queue" else _AROUND
     # A screen shows a minute at least, and a queue of a second is seen in its middle.
     more = max(more, (_MINUTE - (one.end - one.begin)) / 2)
-    return Told(incident=one, begin=one.begin - more, end=one.end + more)
+    return ShownIncident(incident=one, begin=one.begin - more, end=one.end + more)

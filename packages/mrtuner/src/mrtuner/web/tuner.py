@@ -48,7 +48,7 @@ def answer(given: Mapping[str, str]) -> dict[str, Any]:
     `given` has texts by the names of `form`; an empty one counts as not given.
     """
     try:
-        return told(_tuned(given))
+        return shown_advice(_tuned(given))
     except MrTunerError as error:
         return {"error": {"message": error.message, "hint": error.hint}}
 
@@ -72,7 +72,7 @@ def entered(given: Mapping[str, str]) -> dict[str, Any]:
     return {name: _value(name, text) for name, text in given.items() if text}
 
 
-def told(tuning: Tuning) -> dict[str, Any]:
+def shown_advice(tuning: Tuning) -> dict[str, Any]:
     """Return the advice as the page shows it, and as text in every format."""
     from mrtuner.formats import NAMES
     from mrtuner.present.text import Look

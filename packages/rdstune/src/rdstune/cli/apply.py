@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 @change.reboot_option
 @change.workload_option
 @change.connections_option
-@click.option(
-    "--from", "source",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
-    help="Apply the group in this file (JSON, Terraform, CloudFormation), instead of our advice.",
+@options.path_option(
+    "--from", "FILE",
+    "Apply the group in this file (JSON, Terraform, CloudFormation), instead of our advice.",
+    name="source", exists=True,
 )  # fmt: skip
 @change.compare_option
 @change.poll_option

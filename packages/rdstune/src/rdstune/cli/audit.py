@@ -117,7 +117,6 @@ class Fleet:
 
     @property
     def others(self) -> int:
-        """Number of instances of other engines."""
         return sum(done.others for done in self.surveyed)
 
 

@@ -60,7 +60,7 @@ poll_option = options.time_option(
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StepReports:
     """Where a change reports its steps and what it waits for."""
 
     at: Observer
@@ -68,13 +68,13 @@ class Told:
 
 
 @contextmanager
-def telling(poll: float) -> Iterator[Told]:
+def telling(poll: float) -> Iterator[StepReports]:
     """Print steps as lines on stderr; on a terminal, show what is waited for beside a spinner."""
     from rdstune.live.wait import USUAL
 
     pace = replace(USUAL, first=poll, most=poll * _LESS_FREQUENT)
     if not terminal.animated(sys.stderr):
-        yield Told(_step, replace(pace, tell=_waited))
+        yield StepReports(_step, replace(pace, tell=_waited))
         return
     from rich.console import Console
     from rich.text import Text
@@ -87,7 +87,9 @@ def telling(poll: float) -> Iterator[Told]:
                 console.print(Text(f"  {_short(taken)}"))
                 status.update(Text(_short(taken)))
 
-        yield Told(step, replace(pace, tell=lambda state: status.update(Text(printable(state)))))
+        yield StepReports(
+            step, replace(pace, tell=lambda state: status.update(Text(printable(state))))
+        )
 
 
 _LESS_FREQUENT: Final = 15
@@ -166,7 +168,6 @@ _HOW: Final = {
 
 
 def undo_command(instance: str, account: Account, reboot: Reboot, journal: Path | None) -> str:
-    """The command that undoes a change."""
     return change.command_line(
         ["rdstune", "undo", instance], journal,
         region=account.region, profile=account.profile,

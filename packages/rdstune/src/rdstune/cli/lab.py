@@ -46,15 +46,13 @@ def command() -> None:
     "--speed", type=click.FloatRange(1), default=60.0, show_default=True, metavar="TIMES",
     help="How much faster than real time the lab's clock runs.",
 )  # fmt: skip
-@click.option(
-    "--seed", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
-    help="File of API calls (JSON) to make at the start.",
-)  # fmt: skip
+@options.path_option(
+    "--seed", "FILE", "File of API calls (JSON) to make at the start.", exists=True
+)
 @click.option("--example", is_flag=True, help="Start with a small example fleet.")
-@click.option(
-    "--server-bin", "programs", multiple=True, metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Installation of another major version of PostgreSQL; may be repeated.",
+@options.path_option(
+    "--server-bin", "DIR", "Installation of another major version of PostgreSQL; may be repeated.",
+    name="programs", exists=True, multiple=True,
 )  # fmt: skip
 @options.json_option
 def start(

@@ -11,9 +11,10 @@ import click
 
 from mrtuner.cli.common import exit_codes, options, progress, terminal
 from mrtuner.cli.common.commands import Command
+from mrtuner.tables import aligned
 
 if TYPE_CHECKING:
-    from rdstune.fleet.snapshot_copy import Copy, Progress, Report
+    from rdstune.fleet.snapshot_copy import Progress, Report
 
 
 @click.group("snapshots")
@@ -133,15 +134,11 @@ def _print(report: Report) -> None:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    width = max((len(copied.instance) for copied in report.copies), default=0)
-    for copied in report.copies:
-        yield f"{copied.instance:<{width}}  {copied.outcome:<9}  {_names(copied)}"
+    yield from aligned(
+        (one.instance, one.outcome, f"{one.source} -> {one.name}") for one in report.copies
+    )
     for name in report.deleted:
         yield f"deleted  {name}"
-
-
-def _names(copied: Copy) -> str:
-    return f"{copied.source} -> {copied.name}"
 
 
 @contextmanager

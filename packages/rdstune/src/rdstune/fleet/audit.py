@@ -100,7 +100,6 @@ class AuditRow:
 
     @property
     def pressing(self) -> bool:
-        """Whether any finding needs action."""
         return not PRESSING.isdisjoint(self.findings)
 
 

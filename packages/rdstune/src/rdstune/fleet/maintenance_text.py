@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 from textwrap import wrap
 from typing import Final
 
+from mrtuner.tables import aligned
 from rdstune.fleet.maintenance import Upkeep, Work
 from rdstune.fleet.maintenance_windows import Occurrence, Window
 from rdstune.fleet.stagger import Move, WindowClash
@@ -114,11 +115,12 @@ def _ahead(moment: datetime, now: datetime) -> str:
 def calendar_lines(items: Sequence[Upkeep], zone: tzinfo | None) -> Iterator[str]:
     """Yield the next window of every instance, earliest first, with the amount of work."""
     coming = [(item.next_window, item) for item in items if item.next_window is not None]
-    width = max((len(item.identifier) for _, item in coming), default=0)
+    rows = []
     for window, item in sorted(coming, key=lambda one: (one[0].start, one[1].identifier)):
         waits = sum(_falls_in(work, window) for work in item.work)
         what = f"{waits} pending" if waits else "-"
-        yield f"  {_moment(window.start, zone)}  {item.identifier:<{width}}  {what}"
+        rows.append((f"  {_moment(window.start, zone)}", item.identifier, what))
+    yield from aligned(rows)
 
 
 def _falls_in(work: Work, window: Occurrence) -> bool:

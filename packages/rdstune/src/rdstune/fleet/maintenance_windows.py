@@ -80,7 +80,6 @@ class Window:
         return "-".join(ends)
 
     def moved(self, minutes: int) -> Window:
-        """Return the same window this many minutes later."""
         return Window((self.start + minutes) % self.period, self.length, self.period)
 
     def at_or_after(self, moment: datetime) -> Occurrence:
@@ -111,7 +110,6 @@ class Window:
         return 0 if self.overlaps(other) else min(self._gaps(other))
 
     def overlaps(self, other: Window) -> bool:
-        """Whether both are open at any moment."""
         return min(self._gaps(other)) < 0
 
     def _gaps(self, other: Window) -> tuple[int, int]:

@@ -26,7 +26,6 @@ class Deployment(StrEnum):
 
     @property
     def fails_over(self) -> bool:
-        """Whether another copy can take over."""
         return self not in (Deployment.SINGLE, Deployment.AURORA_ALONE)
 
 

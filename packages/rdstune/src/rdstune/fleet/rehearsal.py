@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from mrtuner.aws import rds, session
-from mrtuner.aws.rows import Event, Instance
+from mrtuner.aws.rows import Instance, RdsEvent
 from mrtuner.aws.session import Account
 from mrtuner.errors import MrTunerError, Refused, UsageError
 from mrtuner.postgres.connect import resolved
@@ -43,7 +43,6 @@ class RehearsalPlan:
 
     @property
     def what(self) -> str:
-        """The plan in words."""
         if self.action is not None:
             return f"apply {self.action} immediately"
         return "reboot with failover" if self.failover else "reboot"
@@ -257,7 +256,7 @@ class Reboot:
             self._status = self.instance.status
             yield News(self._status, "status")
 
-    def _events(self) -> Sequence[Event]:
+    def _events(self) -> Sequence[RdsEvent]:
         return list(
             rds.events(
                 self.client,

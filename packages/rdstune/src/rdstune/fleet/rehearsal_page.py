@@ -17,7 +17,7 @@ from mrtuner.rehearsal.page import (
     by_time,
     in_order,
     met,
-    moment_line,
+    moment_lines,
     shown,
 )
 from mrtuner.tables import bulleted
@@ -42,7 +42,7 @@ def lines(told: RehearsalDocument) -> Iterator[str]:
         yield (f"run {number}: " if len(told.runs) > 1 else "") + run.verdict
         if not run.observation.went_away:
             yield str(run.why_nothing)
-        yield from (moment_line(moment) for moment in moments(run))
+        yield from moment_lines(moments(run))
     yield from bulleted("what to expect in production", told.expectations)
     yield from bulleted("what this does not show", told.limits)
 

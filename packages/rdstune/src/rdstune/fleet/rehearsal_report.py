@@ -75,7 +75,8 @@ def verdict(run: Run) -> str:
         )
     if longest.most is None:
         return f"{first_upper(longest.kind.words)}: no more answers until the probes ended."
-    return f"Clients got no answer for {_span(longest.least, longest.most)} ({longest.kind.words})."
+    span = f"{longest.least:.1f} to {longest.most:.1f} s"
+    return f"Clients got no answer for {span} ({longest.kind.words})."
 
 
 def why_nothing(run: Run) -> str:
@@ -193,10 +194,6 @@ def _of_probes(observations: Sequence[Observation]) -> Iterator[str]:
     for one in observations:
         if one.left_behind:
             yield f"The schema {one.left_behind} could not be dropped: drop it yourself."
-
-
-def _span(least: float, most: float) -> str:
-    return f"{least:.1f} to {most:.1f} s"
 
 
 def _an(where: Deployment) -> str:

@@ -16,7 +16,7 @@ from mrtuner.units import Bytes, GiB, pretty_bytes
 from rdstune.group.derive import Design, design
 from rdstune.group.group_settings import Setting
 from rdstune.group.sizes import MOST_SHARED, Size, on_class
-from rdstune.group.source import Entry, WrittenGroup
+from rdstune.group.source import GroupEntry, WrittenGroup
 from rdstune.lint.check import Finding, Severity, lint
 from rdstune.live.plan import RdsPlan
 from rdstune.live.target import Target
@@ -150,7 +150,7 @@ def refuse_mistakes(plan: RdsPlan, known: InstanceClass, source: str) -> tuple[s
     """
     values = {**plan.user_values, **{step.name: step.value for step in plan.steps}}
     group = WrittenGroup(
-        entries=tuple(Entry(name=name, value=value) for name, value in values.items()),
+        entries=tuple(GroupEntry(name=name, value=value) for name, value in values.items()),
         source=source,
         family=plan.family,
     )

@@ -24,7 +24,7 @@ from mrtuner.wording import enumerated
 from rdstune.group.request import GroupRequest
 from rdstune.group.screening import SOME_STORAGE, TOLERANCE, Rough, Screening
 from rdstune.group.sizes import MOST_SHARED, Size, on_class, outside_on
-from rdstune.group.source import Entry, WrittenGroup
+from rdstune.group.source import GroupEntry, WrittenGroup
 from rdstune.lint.context import Machines, larger_only, listed, sized_for_larger
 from rdstune.lint.findings import Finding, Severity
 
@@ -65,7 +65,7 @@ def check_budget(
 
 def keeps_budget(
     group: WrittenGroup,
-    entry: Entry,
+    entry: GroupEntry,
     family: Family | None,
     machines: Machines,
     better: str,

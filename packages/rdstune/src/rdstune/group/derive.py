@@ -21,7 +21,7 @@ from mrtuner.tuning.feasibility import Solution, most_sessions, refuse_overflow
 from mrtuner.tuning.notices import DEFAULT_WORK_MEM
 from mrtuner.units import Bytes, GiB, pretty_bytes
 from rdstune.group.connections import Sessions, sessions
-from rdstune.group.group_settings import Held, Setting, group_settings
+from rdstune.group.group_settings import Setting, SizedClass, group_settings
 from rdstune.group.request import GroupRequest, fixed
 from rdstune.group.sizes import Size, sizes
 
@@ -147,7 +147,7 @@ def _what_must_give(request: GroupRequest, chosen: InstanceClass) -> str:
 
 
 def _within_budget(
-    request: GroupRequest, chosen: InstanceClass, held: Sequence[Held]
+    request: GroupRequest, chosen: InstanceClass, held: Sequence[SizedClass]
 ) -> tuple[list[Setting], tuple[str, ...]]:
     """Return settings with as much work_mem as every class can hold, and classes too small."""
     settings: list[Setting] = []
@@ -179,7 +179,6 @@ def _offered(class_name: str, group: Family) -> InstanceClass:
 
 
 def _by_memory(name: str) -> tuple[int, str]:
-    """Sort key: least memory first."""
     return instance_class(name).memory, name
 
 
@@ -190,13 +189,13 @@ def _from(smallest: str | None, group: Family) -> list[InstanceClass]:
 
 def _holding(
     request: GroupRequest, classes: Iterable[InstanceClass]
-) -> tuple[list[Held], tuple[str, ...]]:
+) -> tuple[list[SizedClass], tuple[str, ...]]:
     """Return every class at each possible memory size, and the names of those that are too small.
 
     A class left with less work_mem than PostgreSQL's default would limit every larger one to that.
     It counts as too small unless the first class, the one asked about, is no better off.
     """
-    held: list[Held] = []
+    held: list[SizedClass] = []
     too_small: list[str] = []
     answers: dict[tuple[object, ...], Solution] = {}
     least: int | None = None
@@ -210,7 +209,7 @@ def _holding(
         work_mem = min(answers[size, alike].work_mem for size in sizes)
         least = min(work_mem, DEFAULT_WORK_MEM) if least is None else least
         if work_mem >= least and all(answers[size, alike].holds for size in sizes):
-            held += [Held(each, size, answers[size, alike]) for size in sizes]
+            held += [SizedClass(each, size, answers[size, alike]) for size in sizes]
         else:
             too_small.append(each.name)
     return held, tuple(too_small)

@@ -30,7 +30,7 @@ Machine = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SizeOnMachine:
     """A rule's value on one machine, in the parameter's base unit."""
 
     machine: Machine  # by RDS's names
@@ -53,7 +53,7 @@ def exactly(expression: Expr) -> Formula | None:
             return _simple(simple)
 
 
-def nearest(expression: Expr, samples: Sequence[Sample]) -> Formula:
+def nearest(expression: Expr, samples: Sequence[SizeOnMachine]) -> Formula:
     """Return the closest documented formula found that is within every sample's limits."""
     constant = Integer(min(sample.value for sample in samples))
     own = dict.fromkeys([*_branches(expression), constant])
@@ -65,7 +65,7 @@ def nearest(expression: Expr, samples: Sequence[Sample]) -> Formula:
     )
 
 
-def nearness(formula: Formula, samples: Iterable[Sample]) -> float:
+def nearness(formula: Formula, samples: Iterable[SizeOnMachine]) -> float:
     """Return the closeness to the rule's values, 1 if equal, weighted by sample."""
     shares, weights = 0.0, 0.0
     for sample in samples:
@@ -75,7 +75,7 @@ def nearness(formula: Formula, samples: Iterable[Sample]) -> float:
     return shares / weights
 
 
-def _allowed(formula: Formula, samples: Iterable[Sample]) -> bool:
+def _allowed(formula: Formula, samples: Iterable[SizeOnMachine]) -> bool:
     return all(
         sample.least <= formula.evaluate(sample.machine) <= sample.most for sample in samples
     )
@@ -148,7 +148,7 @@ def _without_positive_constant(parts: Sequence[Expr]) -> Iterator[Formula]:
         yield from _branches(rest[0])
 
 
-def _fitted(samples: Sequence[Sample]) -> Iterator[Formula]:
+def _fitted(samples: Sequence[SizeOnMachine]) -> Iterator[Formula]:
     """Yield straight lines over memory or vCPUs that every sample allows."""
     heaviest = max(samples, key=lambda sample: sample.weight)
     points = _least_by_memory(samples)
@@ -166,7 +166,7 @@ def _fitted(samples: Sequence[Sample]) -> Iterator[Formula]:
         yield Function("GREATEST", (braces(NAMES["cpus"], share), floor))
 
 
-def _least_by_memory(samples: Iterable[Sample]) -> dict[int, int]:
+def _least_by_memory(samples: Iterable[SizeOnMachine]) -> dict[int, int]:
     """Return the lowest limit for each amount of memory, over all numbers of vCPUs."""
     points: dict[int, int] = {}
     for sample in samples:

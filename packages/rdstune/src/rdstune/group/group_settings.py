@@ -22,7 +22,7 @@ from mrtuner.tuning.engine import NEAR
 from mrtuner.tuning.feasibility import Solution
 from mrtuner.tuning.verdict import Value
 from mrtuner.units import Bytes, MiB
-from rdstune.group.fit import Sample, exactly, nearest, nearness
+from rdstune.group.fit import SizeOnMachine, exactly, nearest, nearness
 from rdstune.group.request import GroupRequest, fixed
 
 #: Weight of being close to the rule on the class asked about; every other class weighs 1.
@@ -49,12 +49,11 @@ class Setting:
 
     @property
     def formula(self) -> Formula | None:
-        """The value as a formula; None for a literal."""
         return parse(self.value) if is_formula(self.value) else None
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class SizedClass:
     """One class at one of its estimated memory sizes, with the rules' answer there."""
 
     instance_class: InstanceClass
@@ -68,7 +67,7 @@ class Held:
 
 
 def group_settings(
-    request: GroupRequest, chosen: InstanceClass, held: Sequence[Held], room: float
+    request: GroupRequest, chosen: InstanceClass, held: Sequence[SizedClass], room: float
 ) -> list[Setting]:
     """Return a setting for each parameter that changes here, or scales and changes elsewhere."""
     here = next(each for each in held if each.instance_class == chosen)
@@ -93,12 +92,12 @@ def group_settings(
     return [each for each in settings if not _default_already(each, request.family)]
 
 
-def _weighed(held: Sequence[Held], chosen: InstanceClass) -> list[tuple[Held, float]]:
+def _weighed(held: Sequence[SizedClass], chosen: InstanceClass) -> list[tuple[SizedClass, float]]:
     """Return one class for each set of classes that share an answer, weighted by their number.
 
     The chosen class is separate, with its own weight.
     """
-    first: dict[tuple[int, bool], Held] = {}
+    first: dict[tuple[int, bool], SizedClass] = {}
     number: Counter[tuple[int, bool]] = Counter()
     for each in held:
         key = id(each.solution), each.instance_class == chosen
@@ -107,20 +106,20 @@ def _weighed(held: Sequence[Held], chosen: InstanceClass) -> list[tuple[Held, fl
     return [(each, THIS_CLASS if key[1] else float(number[key])) for key, each in first.items()]
 
 
-def _expression(name: str, held: Sequence[Held]) -> Expr | None:
+def _expression(name: str, held: Sequence[SizedClass]) -> Expr | None:
     """Return the rule's expression in base units if it scales and changes a value on any class."""
     items = [each.solution.advice[name] for each in held]
     scaling = [item for item in items if item.changes and item.formula is not None]
     return scaling[0].expression if scaling else None
 
 
-def _as_in_force(item: Advice, here: Held) -> bool:
+def _as_in_force(item: Advice, here: SizedClass) -> bool:
     """Whether a class already has the rule's value, within rounding."""
     value = _value(item, item.asked, here.variables)
     return isinstance(item.now, int) and NEAR * item.now <= value <= item.now / NEAR
 
 
-def _twentieths(item: Advice, here: Held) -> Expr:
+def _twentieths(item: Advice, here: SizedClass) -> Expr:
     """Return the rule's value on this class as a share of memory in twentieths: 3/4 is 15.
 
     Such an estimate allocates no memory, so small classes need not limit the others.
@@ -129,7 +128,9 @@ def _twentieths(item: Advice, here: Held) -> Expr:
     return (MEMORY * Fraction(max(1, round(share * 20)), 20)).in_unit(item.unit or 1)
 
 
-def _formula(group: Family, item: Advice, expression: Expr, samples: Sequence[Sample]) -> Setting:
+def _formula(
+    group: Family, item: Advice, expression: Expr, samples: Sequence[SizeOnMachine]
+) -> Setting:
     exact = exactly(expression) if item.name == "effective_cache_size" else None
     formula = exact or nearest(expression, samples)
     share = nearness(formula, [sample for sample in samples if sample.weight >= THIS_CLASS])
@@ -144,7 +145,9 @@ def _formula(group: Family, item: Advice, expression: Expr, samples: Sequence[Sa
     )
 
 
-def _sample(request: GroupRequest, held: Held, name: str, weight: float, room: float) -> Sample:
+def _sample(
+    request: GroupRequest, held: SizedClass, name: str, weight: float, room: float
+) -> SizeOnMachine:
     """Return the rule's value there, and the upper limit for a formula."""
     item = held.solution.advice[name]
     value = most = _value(item, item.asked, held.variables)
@@ -155,7 +158,7 @@ def _sample(request: GroupRequest, held: Held, name: str, weight: float, room: f
         most = 2 * value  # an unused slot costs 112 kB, see the budget
     machine = request.machine(held.instance_class, held.memory)
     least, most = _bounded(item, request.family.parameters[name], most)
-    return Sample(machine, value, most, least, weight)
+    return SizeOnMachine(machine, value, most, least, weight)
 
 
 def _bounded(item: Advice, known: FamilyParameter, most: int) -> tuple[int, int]:

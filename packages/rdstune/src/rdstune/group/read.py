@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.errors import BadValue
 from mrtuner.files import read_file
 from rdstune.group import read_documents, read_terraform
-from rdstune.group.source import Entry, WrittenGroup
+from rdstune.group.source import GroupEntry, WrittenGroup
 from rdstune.group.terraform_files import files_beside, files_of_module
 
 if TYPE_CHECKING:
     from mrtuner.aws.rds import GroupParameter
 
-__all__ = ["SUFFIXES", "Entry", "WrittenGroup", "is_file", "read", "read_live", "read_text"]
+__all__ = ["SUFFIXES", "GroupEntry", "WrittenGroup", "is_file", "read", "read_live", "read_text"]
 
 _HINT: Final = "Give a file, or the name of a parameter group in AWS."
 Reader = Callable[[str, str], tuple[WrittenGroup, ...]]
@@ -95,8 +95,8 @@ def read_live(client: Any, name: str, *, cluster: bool = False) -> WrittenGroup:
     )
 
 
-def _live_entry(row: GroupParameter) -> Entry:
-    return Entry(
+def _live_entry(row: GroupParameter) -> GroupEntry:
+    return GroupEntry(
         name=row.name,
         value=row.value,
         unknown="" if row.value is not None else "no value",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
 from rdstune.group.read_terraform import expression
-from rdstune.group.source import Entry, User, WrittenGroup, together
+from rdstune.group.source import GroupEntry, User, WrittenGroup, together
 from rdstune.group.terraform_values import Either, Unknown, Value, texts, written
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _by_somebody(row: Node) -> bool:
     return _text(_get(row, "Source")) in {None, "user"}
 
 
-def _answered(row: Node) -> Entry:
+def _answered(row: Node) -> GroupEntry:
     modifiable = _text(_get(row, "IsModifiable"))
     return _entry(
         _get(row, "ParameterName"),
@@ -213,7 +213,7 @@ def _terraform_json(root: Node, source: str) -> Iterator[WrittenGroup]:
     """Yield the groups of Terraform's JSON syntax: one block, or a list of them."""
     local = {_text(name): _text(value) for name, value in _pairs(_get(root, "locals"))}
 
-    def set_by_terraform(row: Node) -> Entry:
+    def set_by_terraform(row: Node) -> GroupEntry:
         method = _text(_get(row, "apply_method")) or "immediate"  # the provider's default
         value = _get(row, "value")
         given = _template(_text(value), local)
@@ -261,9 +261,9 @@ def _entry(
     *,
     read: Callable[[Node | None], str | None] | None = None,
     **fields: Any,
-) -> Entry:
+) -> GroupEntry:
     text = (read or _text)(value)
-    return Entry(
+    return GroupEntry(
         name=_text(name) or "",
         value=text,
         unknown="" if text is not None else _shown(value),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
 from mrtuner.wording import enumerated
-from rdstune.group.source import Entry, User, WrittenGroup, together
+from rdstune.group.source import GroupEntry, User, WrittenGroup, together
 from rdstune.group.terraform_expressions import Definition, Scope, evaluate
 from rdstune.group.terraform_files import is_values
 from rdstune.group.terraform_values import Either, Unknown, Value, texts, written
@@ -146,7 +146,7 @@ def _called(
 
 
 def _resource(block: HclBlock, label: str, source: str, *, cluster: bool) -> WrittenGroup:
-    entries: list[Entry] = []
+    entries: list[GroupEntry] = []
     unread: list[str] = []
     for one in block.blocks:
         if one.kind == "parameter":
@@ -177,7 +177,7 @@ def _unread(block: HclBlock, *names: str) -> Iterator[str]:
             yield f"{name} = {_expression(found.value)} on line {found.line}"
 
 
-def _dynamic(block: HclBlock) -> list[Entry] | None:
+def _dynamic(block: HclBlock) -> list[GroupEntry] | None:
     """Return the entries of a `dynamic "parameter"` block; None where its list is not known."""
     items = _items(block.value("for_each"))
     content = next((one for one in block.blocks if one.kind == "content"), None)
@@ -204,9 +204,9 @@ def _naming(scope: Scope, iterator: str, key: Value, value: Value) -> Scope:
     return replace(scope, names={**scope.names, iterator: {"key": key, "value": value}})
 
 
-def _entry(block: HclBlock) -> Entry:
+def _entry(block: HclBlock) -> GroupEntry:
     value = block.get("value")
-    return Entry(
+    return GroupEntry(
         name=block.text("name") or "",
         value=value.text if value else None,
         method=block.text("apply_method") if "apply_method" in block.attributes else _METHOD,
@@ -231,10 +231,10 @@ def _module(block: HclBlock, label: str, source: str, rows: list[str]) -> Writte
     )
 
 
-def _listed(item: dict[str, Any], start: int, rows: list[str]) -> Entry:
+def _listed(item: dict[str, Any], start: int, rows: list[str]) -> GroupEntry:
     """Return one object of a list; its line is found by searching for its name from the list on."""
     name, value = written(item.get("name")) or "", written(item.get("value"))
-    return Entry(
+    return GroupEntry(
         name=name,
         value=value,
         method=written(item.get("apply_method")) or _METHOD,

@@ -11,7 +11,7 @@ _ONE_NUMBER: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class GroupEntry:
     """One parameter of a group.
 
     `apply_type`, `allowed` and `modifiable` are AWS's own description of the parameter: set where
@@ -53,7 +53,7 @@ class User:
 class WrittenGroup:
     """One group with its parameters, in the order in which they are written."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[GroupEntry, ...]
     source: str  # a file's name, or how AWS was queried
     name: str | None = None  # the group's, or the resource's where it has none of its own
     family: str | None = None  # postgres17; None where the text does not give it

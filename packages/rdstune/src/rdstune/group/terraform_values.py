@@ -88,7 +88,6 @@ def with_each(compute: Callable[..., Value], *values: Value) -> Value:
 
 
 def _number_of(value: Value) -> Fraction:
-    """Convert text to a number where a number is expected."""
     if isinstance(value, bool) or not isinstance(value, str | int | Fraction):
         raise NotKnown
     return Fraction(value)

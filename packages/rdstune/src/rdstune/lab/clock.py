@@ -70,7 +70,6 @@ class Clock:
         self.at(self.now() + timedelta(seconds=seconds), action)
 
     def at(self, moment: datetime, action: Action) -> None:
-        """Run `action` at a given lab time."""
         heapq.heappush(self._tasks, Task(moment, next(self._order), action))
 
     def run_due(self) -> None:

@@ -89,7 +89,6 @@ class Front:
         return Reply(403, self._rds.refusal(fault, request), request)
 
     def reset(self) -> None:
-        """Empty moto, if it has been used."""
         with self._moto_lock:
             if "_moto" in self.__dict__:
                 from moto.moto_api._internal.models import moto_api_backend

@@ -91,7 +91,6 @@ class Lab:
 
     @property
     def endpoint_url(self) -> str:
-        """The URL on which it listens."""
         if self._server is None:
             raise UsageError("the lab is not running", "Use it in a with block, or call start().")
         return f"http://127.0.0.1:{self._server.port}"
@@ -119,7 +118,6 @@ class Lab:
         self._calls.forget()
 
     def now(self) -> datetime:
-        """Return the lab's time, in UTC."""
         with self._world.lock:
             return self._world.clock.now()
 
@@ -155,7 +153,6 @@ class Lab:
 
     @property
     def throttled(self) -> int:
-        """The number of calls answered with Throttling."""
         return self._trouble.throttled
 
     def deny(self, *actions: str) -> None:
@@ -175,7 +172,6 @@ class Lab:
         self._trouble.failing[region] = how
 
     def heal_region(self, region: str) -> None:
-        """Make a region work again."""
         self._trouble.failing.pop(region, None)
 
     def set_memory(self, class_name: str, memory: int) -> None:

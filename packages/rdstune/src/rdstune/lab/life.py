@@ -64,7 +64,6 @@ def change(
 
 
 def stop(region: Region, instance: Instance) -> None:
-    """Stop the instance until it is started again."""
     instance.status = "stopping"
     power_off(region, instance)
     done = partial(_stopped, region, instance)
@@ -107,7 +106,6 @@ def boot(region: Region, instance: Instance, then: Then) -> None:
 
 
 def power_off(region: Region, instance: Instance, *, crash: bool = False) -> None:
-    """Take the server down."""
     tell(region, 4, instance)
     if region.world.servers is not None and machine.has_server(region, instance):
         region.world.servers.stop(instance, "immediate" if crash else "fast")

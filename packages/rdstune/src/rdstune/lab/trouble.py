@@ -87,7 +87,6 @@ class Trouble:
             self._buckets.clear()
 
     def clear(self) -> None:
-        """Remove all faults."""
         self.limit(None)
         self.denied.clear()
         self.failing.clear()

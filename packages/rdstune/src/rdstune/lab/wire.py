@@ -41,7 +41,6 @@ class Protocol:
         return parsed
 
     def answer(self, action: str, result: Mapping[str, Any], request: str) -> bytes:
-        """Return a result as XML."""
         from moto.core.serialize import QuerySerializer, SerializationContext
 
         writer = QuerySerializer(self._operation(action), SerializationContext(request))

@@ -123,7 +123,6 @@ class Instance:
 
     @property
     def family(self) -> str:
-        """The parameter group family it needs."""
         return f"{self.engine}{self.major}"
 
 
@@ -160,7 +159,6 @@ class Cluster:
 
     @property
     def family(self) -> str:
-        """The cluster parameter group family it needs."""
         return f"{self.engine}{self.version.split('.')[0]}"
 
     @property
@@ -285,7 +283,6 @@ class World:
         return self._regions[name]
 
     def regions(self) -> Iterator[Region]:
-        """Yield the regions named so far."""
         return iter(list(self._regions.values()))
 
     def clear(self) -> None:
@@ -293,7 +290,6 @@ class World:
 
 
 def tags(params: Mapping[str, Any]) -> dict[str, str]:
-    """Return a request's Tags as a dictionary."""
     return {each["Key"]: each.get("Value", "") for each in params.get("Tags", ())}
 
 

@@ -25,7 +25,7 @@ from mrtuner.formula.class_memory import class_memory
 from mrtuner.units import GiB, TiB
 from mrtuner.wording import enumerated
 from rdstune.group.budget import check_budget, keeps_budget
-from rdstune.group.source import Entry, WrittenGroup
+from rdstune.group.source import GroupEntry, WrittenGroup
 from rdstune.lint.any_family import in_every_family, known_names
 from rdstune.lint.context import MEMORY, ClassMachine, Machines, Subject
 from rdstune.lint.findings import Finding, Severity
@@ -112,7 +112,7 @@ def _variants(group: WrittenGroup) -> Iterator[WrittenGroup]:
         yield replace(group, entries=entries)
 
 
-def _chosen(entry: Entry, number: int) -> Entry:
+def _chosen(entry: GroupEntry, number: int) -> GroupEntry:
     if not entry.either:
         return entry
     return replace(entry, value=entry.either[min(number, len(entry.either) - 1)], unknown="")
@@ -265,7 +265,7 @@ def _of_group(group: WrittenGroup) -> Iterator[Finding]:
         seen.add(entry.name.lower())
 
 
-def _duplicate(entry: Entry) -> Finding:
+def _duplicate(entry: GroupEntry) -> Finding:
     return Finding(
         check="duplicate",
         severity=Severity.ERROR,
@@ -290,7 +290,7 @@ def _each(
 
 
 @lru_cache(maxsize=_KEPT)
-def _by_itself(entry: Entry, *about: Any) -> tuple[Finding, ...] | None:
+def _by_itself(entry: GroupEntry, *about: Any) -> tuple[Finding, ...] | None:
     """Return an entry's findings; None where they depend on the rest of its group.
 
     Cached: groups of one company, or of one module, have most of their values in common.
@@ -306,7 +306,7 @@ def _by_itself(entry: Entry, *about: Any) -> tuple[Finding, ...] | None:
 
 
 def _subject(
-    entry: Entry, family: Family | None, name: str | None, machines: Machines, cluster: bool,
+    entry: GroupEntry, family: Family | None, name: str | None, machines: Machines, cluster: bool,
     terraform: bool,
 ) -> Subject:  # fmt: skip
     lower = entry.name.lower()
@@ -333,7 +333,7 @@ def _major(name: str | None) -> int:
     return major if major in MAJORS else MAJORS[-2]
 
 
-def _known(entry: Entry, family: Family | None, *, anyone: bool) -> FamilyParameter | None:
+def _known(entry: GroupEntry, family: Family | None, *, anyone: bool) -> FamilyParameter | None:
     """Return the family's data on a parameter, overridden by what AWS itself reported.
 
     `anyone`: the family is not known, so what all families agree on is enough.

@@ -14,7 +14,7 @@ from mrtuner.formula.grammar import Formula, is_formula, parse
 from mrtuner.units import memory_unit
 from mrtuner.wording import first_few
 from rdstune.group.evaluate import is_memory, takes_formulas
-from rdstune.group.source import Entry
+from rdstune.group.source import GroupEntry
 from rdstune.lint.findings import Finding, Severity
 
 MEMORY: Final = "DBInstanceClassMemory"
@@ -50,7 +50,6 @@ class ClassMachine:
         return formula.evaluate(self.middle)
 
     def values(self, formula: Formula) -> list[int]:
-        """Return the possible results of a formula here."""
         return [formula.evaluate(point) for point in self.points]
 
 
@@ -62,7 +61,7 @@ Machines = tuple[ClassMachine, ...]
 class Subject:
     """One parameter as it was written, and what is known about it."""
 
-    entry: Entry
+    entry: GroupEntry
     family: Family | None
     known: FamilyParameter | None  # from the family, or from the group in AWS itself
     parameter: Parameter | None  # PostgreSQL's
@@ -142,7 +141,6 @@ class Subject:
         why: str | None = None,
         remedy: str | None = None,
     ) -> Finding:
-        """Return a finding about this parameter."""
         return Finding(
             check=check, severity=severity, parameter=self.entry.name, what=what,
             why=why or "", remedy=remedy or "", line=self.entry.line,

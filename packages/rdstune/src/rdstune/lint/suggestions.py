@@ -157,7 +157,7 @@ def _alone(text: str) -> str | None:
 def _rewritten(found: re.Match[str]) -> str:
     linear = _linear(found[1])
     if linear is None or linear.constant or len(linear.factors) != 1:
-        return _spelt(found[0])
+        return re.sub(r"[A-Za-z]+", lambda word: _SPELLING.get(word[0].lower(), word[0]), found[0])
     return _written(linear)
 
 
@@ -167,10 +167,6 @@ def _written(linear: Linear) -> str:
     if constant:
         parts.append(Integer(constant))
     return str(parts[0]) if len(parts) == 1 else str(Function("SUM", tuple(parts)))
-
-
-def _spelt(text: str) -> str:
-    return re.sub(r"[A-Za-z]+", lambda word: _SPELLING.get(word[0].lower(), word[0]), text)
 
 
 def _accepted(text: str) -> str | None:

@@ -17,7 +17,7 @@ from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.change import record as change
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Change, Entry, GroupChange
+from mrtuner.change.record import Change, GroupChange, ParameterChange
 from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import Refused
 from rdstune.live.group_transaction import GroupTransaction, reboot_waiting
@@ -233,8 +233,8 @@ def _description(target: Target) -> str:
     return f"MrTuner for {target.identifier}, {datetime.now(UTC).isoformat()}"
 
 
-def _entry(step: ParameterStep) -> Entry:
-    return Entry(
+def _entry(step: ParameterStep) -> ParameterChange:
+    return ParameterChange(
         name=step.name,
         before=step.before,
         after=step.value,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from mrtuner.aws import rds
 from mrtuner.aws.rds import BATCH, ApplyMethod, Scope
-from mrtuner.change.record import Entry
+from mrtuner.change.record import ParameterChange
 
 Direction = Literal["after", "before"]
 
@@ -18,7 +18,7 @@ class Batch:
     """One call: the parameters that it sets, or the ones that it resets."""
 
     kind: Literal["set", "reset"]
-    entries: tuple[Entry, ...]
+    entries: tuple[ParameterChange, ...]
     direction: Direction
     number: int
     of: int
@@ -28,11 +28,11 @@ class Batch:
         return f"{self.kind} ({self.number} of {self.of}) {names}"
 
 
-def batches(entries: Sequence[Entry], direction: Direction) -> tuple[Batch, ...]:
+def batches(entries: Sequence[ParameterChange], direction: Direction) -> tuple[Batch, ...]:
     """Return calls that write the values after or before a change: sets, then resets, in order."""
     set_ = [one for one in entries if value(one, direction) is not None]
     reset = [one for one in entries if value(one, direction) is None]
-    parts: list[tuple[Literal["set", "reset"], tuple[Entry, ...]]] = [
+    parts: list[tuple[Literal["set", "reset"], tuple[ParameterChange, ...]]] = [
         *(("set", part) for part in _parts(set_)),
         *(("reset", part) for part in _parts(reset)),
     ]
@@ -42,17 +42,17 @@ def batches(entries: Sequence[Entry], direction: Direction) -> tuple[Batch, ...]
     )
 
 
-def _parts(entries: Sequence[Entry]) -> Iterator[tuple[Entry, ...]]:
+def _parts(entries: Sequence[ParameterChange]) -> Iterator[tuple[ParameterChange, ...]]:
     for start in range(0, len(entries), BATCH):
         yield tuple(entries[start : start + BATCH])
 
 
-def value(one: Entry, direction: Direction) -> str | None:
+def value(one: ParameterChange, direction: Direction) -> str | None:
     """Return an entry's value after or before the change; None for a reset."""
     return one.after if direction == "after" else one.before
 
 
-def method(one: Entry) -> ApplyMethod:
+def method(one: ParameterChange) -> ApplyMethod:
     """Return the apply method: `immediate` on a static parameter rejects the whole batch."""
     return "pending-reboot" if one.restart else "immediate"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.change.journal import journal_directory
-from mrtuner.change.record import Entry
+from mrtuner.change.record import ParameterChange
 from mrtuner.errors import ApplyError, MrTunerError
 from mrtuner.wording import first_few
 from rdstune.live.plan import user_values
@@ -72,7 +72,7 @@ def _held(
         yield f"and the old value of {_named(back)}" if ours else f"group {name} is as before"
 
 
-def _named(entries: list[Entry]) -> str:
+def _named(entries: list[ParameterChange]) -> str:
     return first_few([one.name for one in entries], _NAMED)
 
 

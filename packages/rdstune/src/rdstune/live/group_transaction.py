@@ -16,7 +16,7 @@ from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.rds import Scope
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Change, Entry, GroupChange, State
+from mrtuner.change.record import Change, GroupChange, ParameterChange, State
 from mrtuner.change.transaction import Observer, Transaction
 from mrtuner.errors import ApplyError, MrTunerError
 from rdstune.live.batches import Direction, batches, send, value
@@ -133,7 +133,7 @@ class GroupTransaction(Transaction):
         """Whether to restore values: not in a group to be deleted, unless an instance needs it."""
         return not self.group.creates or bool(target.incompatible)
 
-    def _to_put_back(self) -> tuple[Entry, ...]:
+    def _to_put_back(self) -> tuple[ParameterChange, ...]:
         """Return our values that are not restored yet; values that others set since are kept."""
         now = self._values()
         if now is None:
@@ -213,7 +213,7 @@ class GroupTransaction(Transaction):
         rds.create_group(self.client, group.name, group.family, group.description, self.scope)
 
     def _write(
-        self, direction: Direction, state: State, entries: Sequence[Entry] | None = None
+        self, direction: Direction, state: State, entries: Sequence[ParameterChange] | None = None
     ) -> None:
         todo = self.change.entries if entries is None else entries
         for batch in batches(todo, direction):

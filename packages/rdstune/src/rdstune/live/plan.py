@@ -318,7 +318,6 @@ class _Carried:
 
 
 def _as_default(row: GroupParameter) -> GroupParameter:
-    """Return the parameter as in a new group, without user-set values."""
     return replace(row, value=None, source="engine-default") if row.source == "user" else row
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Change, Entry, GroupChange
+from mrtuner.change.record import Change, GroupChange, ParameterChange
 from mrtuner.change.transaction import Observer, unobserved
 from mrtuner.errors import Refused, UsageError
 from rdstune.live.apply import (
@@ -133,7 +133,7 @@ def _refuse_changed(target: Target, done: Change, now: dict[str, str]) -> None:
         )
 
 
-def _turned(done: Change, now: dict[str, str]) -> tuple[Entry, ...]:
+def _turned(done: Change, now: dict[str, str]) -> tuple[ParameterChange, ...]:
     """Return the entries from the current values to those before the change."""
     return tuple(
         replace(one, before=now.get(one.name), after=one.before, in_force=now.get(one.name, ""))
@@ -141,5 +141,5 @@ def _turned(done: Change, now: dict[str, str]) -> tuple[Entry, ...]:
     )
 
 
-def _static(entries: tuple[Entry, ...]) -> bool:
+def _static(entries: tuple[ParameterChange, ...]) -> bool:
     return any(one.restart for one in entries)

@@ -11,7 +11,7 @@ from mrtuner.errors import MrTunerError
 from mrtuner.units import pretty_bytes
 from mrtuner.wording import first_few
 from mrtuner_image.advice.situation import Proposal, Situation, edited, inserted
-from mrtuner_image.context import Entry
+from mrtuner_image.context import ContextEntry
 from mrtuner_image.ignore import rules_of
 from mrtuner_image.misplaced import Misplaced, What
 from mrtuner_image.shell import commands
@@ -95,7 +95,7 @@ def _covers(asked: str, one: Misplaced) -> bool:
     return asked == one.path or asked.startswith(one.path + "/")
 
 
-def _patterns(found: Sequence[Misplaced], entries: Sequence[Entry]) -> list[str]:
+def _patterns(found: Sequence[Misplaced], entries: Sequence[ContextEntry]) -> list[str]:
     """Lines for the ignore file; many files of one name share one pattern, if it hits no other."""
     by_name: dict[str, list[Misplaced]] = {}
     for one in found:
@@ -108,7 +108,7 @@ def _patterns(found: Sequence[Misplaced], entries: Sequence[Entry]) -> list[str]
     return lines
 
 
-def _hits_others(line: str, members: Sequence[Misplaced], entries: Sequence[Entry]) -> bool:
+def _hits_others(line: str, members: Sequence[Misplaced], entries: Sequence[ContextEntry]) -> bool:
     rules = rules_of([line])
     return any(
         rules.excludes(entry.path) and not any(_covers(entry.path, one) for one in members)

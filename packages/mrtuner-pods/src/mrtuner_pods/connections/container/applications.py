@@ -66,7 +66,6 @@ def detected(
 
 
 def _by_strings(strings: Mapping[str, ConnectionString]) -> Framework | None:
-    """The framework that connection strings show."""
     known = frameworks().values()
     for string in strings.values():
         schemes = [
@@ -186,7 +185,6 @@ def file_of(container: Container, server: AppServer) -> Fact[str] | None:
 
 
 def _beside(container: Container, server: AppServer, more: Mapping[str, Any]) -> Fact[int]:
-    """The processes of a kind beside the workers."""
     told = option(container, server, more["options"])
     if told is not None:
         return Fact(whole(told, 0), told.source)

@@ -126,7 +126,6 @@ def pools(container: Container, given: Given) -> Found:
 
 
 def _pool(case: _Case) -> Pool:
-    """The pool of one kind of process for the databases of one server."""
     container, given = case.container, case.given
     size, overflow = _size(case)
     chosen = case.string or ConnectionString()
@@ -163,7 +162,6 @@ class _Case:
 
     @property
     def string(self) -> ConnectionString | None:
-        """The application's own connection string."""
         return self.strings.get(self.main or "")
 
     @property
@@ -193,7 +191,6 @@ def _tell_uncounted(container: Container, found: Found) -> None:
 
 
 def _missing(container: Container, why: str, hint: str) -> Missing:
-    """What is not known of a container."""
     return Missing(f"{container.workload}, container {container.name}", why, hint=hint)
 
 
@@ -207,7 +204,6 @@ def _assumed(case: _Case) -> Missing:
 
 
 def _is_told(case: _Case) -> bool:
-    """Whether anything says how large the pool is."""
     return case.container.said(case.given.pool, "--pool") is not None or _told(case) is not None
 
 
@@ -218,13 +214,11 @@ def _hidden(container: Container, sources: Sequence[str]) -> Missing:
 
 
 def _libpq(container: Container, name: str) -> str | None:
-    """The value of libpq's own variable."""
     found = container.environment.get(name)
     return (found.value or None) if found is not None else None
 
 
 def _application(string: ConnectionString) -> str | None:
-    """The application_name as libpq, JDBC and Npgsql spell it."""
     named = ("application_name", "applicationname", "application name")
     return next((string.parameters[one] for one in named if one in string.parameters), None)
 
@@ -266,7 +260,6 @@ def _databases(case: _Case) -> Fact[int]:
 
 
 def _size(case: _Case) -> tuple[Fact[Count], Fact[int]]:
-    """The pool's size and its overflow."""
     overflow = case.container.said(case.given.overflow, "--overflow")
     told = case.container.said(case.given.pool, "--pool")
     if told is not None:

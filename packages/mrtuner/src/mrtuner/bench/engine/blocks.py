@@ -18,7 +18,7 @@ from mrtuner.bench.engine.run import RunPosition, RunTarget, measured, warm_up
 from mrtuner.bench.plan.cells import Block, blocks, variant_of
 from mrtuner.bench.plan.durability import Settings
 from mrtuner.bench.plan.model import GridCell
-from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.record.model import MeasuredRun, Record
 from mrtuner.bench.server import scratch
 from mrtuner.bench.server.session import settings
 from mrtuner.bench.server.variant import VariantServer
@@ -58,7 +58,6 @@ class Past:
             self._take_up(record)
 
     def add(self, cell: GridCell, label: str, tps: float) -> None:
-        """Keep the throughput of a run that counts."""
         self._tps.setdefault((cell, label), []).append(tps)
 
     def capacity(self, cell: GridCell, names: tuple[str, ...]) -> float:
@@ -96,7 +95,7 @@ class _Campaign:
 
     def run_all(self) -> None:
         """Run every block, or as many as are enough."""
-        enough, taken = self.prepared.conduct.enough, list[Sample]()
+        enough, taken = self.prepared.conduct.enough, list[MeasuredRun]()
         for block in self.order:
             end = self.teller.step + len(block.labels) * STEPS_OF_A_RUN
             if (block.cell.key, block.phase, block.number) not in self.past.finished:
@@ -105,7 +104,7 @@ class _Campaign:
             if enough is not None and enough(taken):
                 return
 
-    def run_block(self, block: Block) -> list[Sample]:
+    def run_block(self, block: Block) -> list[MeasuredRun]:
         attempt = self.past.begun.get((block.cell.key, block.phase, block.number), 0) + 1
         if attempt > 1:
             self.reject(block, attempt - 1, "interrupted")
@@ -120,7 +119,7 @@ class _Campaign:
                 self.past.add(block.cell, one.label, one.run.tps)
         return taken
 
-    def repeat_block(self, block: Block, attempt: int) -> list[Sample]:
+    def repeat_block(self, block: Block, attempt: int) -> list[MeasuredRun]:
         """Run a block again; its runs count even if they are disturbed."""
         self.repeating = True
         taken, reason = self.attempt_block(block, attempt)
@@ -129,9 +128,9 @@ class _Campaign:
             self.prepared.note(f"{self.where(block)} given up: {reason}")
         return taken
 
-    def attempt_block(self, block: Block, attempt: int) -> tuple[list[Sample], str]:
+    def attempt_block(self, block: Block, attempt: int) -> tuple[list[MeasuredRun], str]:
         """Run every variant of a block once; return the samples, and why to repeat it if so."""
-        taken: list[Sample] = []
+        taken: list[MeasuredRun] = []
         reasons: list[str] = []
         for position, label in enumerate(block.labels, 1):
             place = RunPosition(block, attempt, position, label, variant_of(label))
@@ -157,7 +156,7 @@ class _Campaign:
     def reject(self, block: Block, attempt: int, reason: str) -> None:
         self.archive.rejection(block.cell, block.phase, block.number, attempt, reason)
 
-    def measure(self, place: RunPosition) -> Sample:
+    def measure(self, place: RunPosition) -> MeasuredRun:
         """Do one run, from the same starting state as all others."""
         cell, server = place.block.cell, self.prepared.servers[place.variant]
         self.tell(Stage.ACTIVATING, place)
@@ -175,7 +174,7 @@ class _Campaign:
                 if database != template:
                     _drop(server, database)
 
-    def run(self, place: RunPosition, target: RunTarget) -> Sample:
+    def run(self, place: RunPosition, target: RunTarget) -> MeasuredRun:
         self.advance(Stage.WARMING_UP, place)
         warm = warm_up(self.prepared.files, place, target)
         self.advance(Stage.MEASURING, place)
@@ -225,7 +224,7 @@ class _Campaign:
         return f"{block.cell.key} " if self.several else ""
 
 
-def unbalanced(taken: Sequence[Sample], known: Mapping[str, Settings]) -> list[str]:
+def unbalanced(taken: Sequence[MeasuredRun], known: Mapping[str, Settings]) -> list[str]:
     """Return why a block is uneven: checkpoint counts of its runs are more than one apart.
 
     Only variants with equal checkpoint settings count; others are expected to differ.

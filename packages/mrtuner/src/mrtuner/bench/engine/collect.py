@@ -74,7 +74,6 @@ class Collector(threading.Thread):
         self.cost = 0.0
 
     def run(self) -> None:
-        """Sample every second until `finish`; a lost session ends only what is read over SQL."""
         with suppress(MrTunerError), connect(self.dsn) as session:
             self._sample(session)
             self.cost = time.thread_time() + cpu_of(session.info.backend_pid)
@@ -216,7 +215,6 @@ def _disk(tree: Tree, device: Device | None) -> Iterator[tuple[str, float]]:
 
 
 def _group(tree: Tree, groups: OwnGroups) -> Iterator[tuple[str, float]]:
-    """What the server's control groups used."""
     used = group_usage(tree, groups)
     for name, value in (
         ("cgroup cpu", used.cpu), ("cgroup throttled", used.throttled),
@@ -240,6 +238,5 @@ def _switches(tree: Tree) -> Switches:
 
 
 def _fields(text: str) -> dict[str, str]:
-    """Parse lines of the form `name: value`."""
     pairs = (line.partition(":") for line in text.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from mrtuner.bench.record.model import Sample
+    from mrtuner.bench.record.model import MeasuredRun
 
 #: Every run activates its side, copies the data, warms up and measures.
 STEPS_OF_A_RUN: Final = 4
@@ -38,7 +38,7 @@ class Event:
     step: int
     steps: int
     text: str
-    sample: Sample | None = None
+    sample: MeasuredRun | None = None
 
 
 Progress = Callable[[Event], None]
@@ -50,7 +50,7 @@ class Teller:
     def __init__(self, progress: Progress | None, steps: int) -> None:
         self.progress, self.steps, self.step = progress, steps, 0
 
-    def tell(self, stage: Stage, text: str, sample: Sample | None = None) -> None:
+    def tell(self, stage: Stage, text: str, sample: MeasuredRun | None = None) -> None:
         """Report an event, if there is a callback."""
         if self.progress is not None:
             self.progress(Event(stage, self.step, self.steps, text, sample))

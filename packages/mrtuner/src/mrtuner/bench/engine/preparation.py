@@ -27,7 +27,7 @@ from mrtuner.postgres.connect import connect
 from mrtuner.units import Bytes, pretty_bytes
 
 if TYPE_CHECKING:
-    from mrtuner.bench.record.model import Sample
+    from mrtuner.bench.record.model import MeasuredRun
 
 _PREFIX: Final = "mrtuner_bench"
 _QUIET_S: Final = 1.0
@@ -44,7 +44,7 @@ class Conduct:
     theirs: bool = False  # the servers are a user's and already run: an error ends everything
     force: bool = False  # measure on a busy machine, and note it
     #: Asked after each block, with all runs that count so far: true ends the plan early.
-    enough: Callable[[Sequence[Sample]], bool] | None = None
+    enough: Callable[[Sequence[MeasuredRun]], bool] | None = None
 
 
 class Preparation:
@@ -121,7 +121,6 @@ class Preparation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was noted so far."""
         return tuple(self._noted)
 
     def check_settings(self, name: str, found: Settings) -> None:

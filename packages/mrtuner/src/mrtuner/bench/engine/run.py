@@ -13,7 +13,7 @@ from mrtuner.bench.load.drivers import CommandDriver, Driver, PgbenchDriver, Sys
 from mrtuner.bench.load.pgbench import BUILTIN, Load, sampling_for
 from mrtuner.bench.plan.cells import Block
 from mrtuner.bench.plan.model import GridCell, Plan
-from mrtuner.bench.record.model import Sample, now
+from mrtuner.bench.record.model import MeasuredRun, now
 from mrtuner.bench.server.scratch import read_only
 from mrtuner.bench.server.session import counted_checkpoint, counters, timed_checkpoint
 from mrtuner.postgres.connect import connect
@@ -91,7 +91,6 @@ class RunFiles:
         return options
 
     def load(self, cell: GridCell) -> Load:
-        """The load of a cell, apart from its script's options."""
         known = self.plan.by_name[cell.workload]
         return Load(
             script=known.script, scale=cell.scale, clients=cell.clients, threads=self.plan.threads,
@@ -158,7 +157,7 @@ def first_touch(dsn: str, *, writing: bool) -> float:
 
 def measured(
     files: RunFiles, place: RunPosition, target: RunTarget, warm: WarmUp, session: Connection
-) -> Sample:
+) -> MeasuredRun:
     """Run a checkpoint, the load and a timed checkpoint; MrTunerError if the load fails."""
     cell, started, pace = place.block.cell, now(), canary()
     driver, seconds = files.driver(cell, target.rate), files.plan.seconds
@@ -177,7 +176,7 @@ def measured(
         collected = collector.finish()
     noise = noise_between(reading, read(postmaster, companions=target.companions))
     after, moved = counters(session), differences(stats, statistics(session))
-    return Sample(
+    return MeasuredRun(
         cell=cell, phase=place.block.phase, block=place.block.number, attempt=place.attempt,
         position=place.position, label=place.label, variant=place.variant, seed=files.seed(place),
         started=started, rate=target.rate, warmup=warm.seconds, warmup_tps=warm.tps,

@@ -16,7 +16,6 @@ from mrtuner.units import Bytes, GiB, MiB
 
 DEFAULT: Final = "default"
 ADVISED: Final = "advised"
-ROWS_PER_SCALE: Final = 100_000  # of pgbench_accounts
 _BYTES_PER_SCALE: Final = 15 * MiB
 
 #: Six times the default shared_buffers (128 MB) where memory allows it, three times at least.

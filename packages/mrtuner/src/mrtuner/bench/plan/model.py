@@ -247,7 +247,6 @@ class GridCell:
 
     @property
     def closed(self) -> GridCell:
-        """The same cell at full speed."""
         return GridCell(self.workload, self.scale, self.clients)
 
 
@@ -362,11 +361,9 @@ class Plan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the variants, in the plan's order."""
         return tuple(variant.name for variant in self.variants)
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as JSON types."""
         from mrtuner.documents import as_builtins
 
         return as_builtins(self)

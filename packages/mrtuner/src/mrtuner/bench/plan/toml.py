@@ -177,7 +177,6 @@ def _workload(item: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]
 
 
 def _sysbench(given: dict[str, Any], base: Path) -> dict[str, Any] | None:
-    """Take the keys of sysbench out of a workload's."""
     options = _written(given, "options")
     given.pop("options", None)
     if "sysbench" in given:
@@ -188,7 +187,6 @@ def _sysbench(given: dict[str, Any], base: Path) -> dict[str, Any] | None:
 
 
 def _command(given: dict[str, Any], base: Path) -> dict[str, Any] | None:
-    """Take the keys of a command out of a workload's."""
     found = {key: given.pop(key) for key in sorted(_COMMAND) if key in given}
     if found and "command" not in found:
         raise BadValue(f"{next(iter(found))} is only for a command", 'Add command = "…".')

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrtuner.bench.plan.model import GridCell
-from mrtuner.bench.record.model import Record, Sample, assembled
+from mrtuner.bench.record.model import MeasuredRun, Record, assembled
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -65,12 +65,10 @@ class Archive:
         _drop_torn_line(directory / _LINES)
         return cls(directory), record
 
-    def sample(self, sample: Sample) -> None:
-        """Keep one measured run."""
+    def sample(self, sample: MeasuredRun) -> None:
         self._append({"kind": "sample"} | asdict(sample))
 
     def failure(self, cell: GridCell, where: Mapping[str, Any], reason: str) -> None:
-        """Record that a run failed, and why."""
         self._append({"kind": "failure", "cell": asdict(cell), **where, "reason": reason})
 
     def rejection(self, cell: GridCell, phase: str, block: int, attempt: int, reason: str) -> None:
@@ -81,7 +79,6 @@ class Archive:
         })  # fmt: skip
 
     def finished(self, cell: GridCell, phase: str, block: int) -> None:
-        """Record that a block is done, complete or given up."""
         self._append({"kind": "block", "cell": asdict(cell), "phase": phase, "block": block})
 
     def settings(self, variant: str, settings: Mapping[str, str]) -> None:
@@ -96,7 +93,6 @@ class Archive:
         self._append({"kind": "elsewhere"})
 
     def note(self, text: str, at: str) -> None:
-        """Record a note about something that happened during the run."""
         self._append({"kind": "note", "text": text, "at": at})
 
     def seal(self, at: str) -> None:

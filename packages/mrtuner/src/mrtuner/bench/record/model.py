@@ -53,7 +53,7 @@ def host_facts(host: Host | None) -> dict[str, HostFact]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class MeasuredRun:
     """One measured run of a variant in a cell, with what server and machine did meanwhile."""
 
     cell: GridCell
@@ -118,7 +118,7 @@ class Record:
     """A run of a plan, finished (`sealed`) or not."""
 
     plan: Plan
-    samples: tuple[Sample, ...]  # rejected ones too, in the order they were taken
+    samples: tuple[MeasuredRun, ...]  # rejected ones too, in the order they were taken
     failures: tuple[Failure, ...]
     finished: frozenset[tuple[str, str, int]]  # blocks: key of the cell, phase, number
     settings: Mapping[str, Mapping[str, str]]  # pg_settings of each variant
@@ -134,10 +134,12 @@ class Record:
     forced: bool  # on a busy machine, with --force
     sealed: bool
 
-    def of(self, cell: GridCell) -> list[Sample]:
+    def of(self, cell: GridCell) -> list[MeasuredRun]:
         return [sample for sample in self.samples if sample.cell == cell]
 
-    def accepted(self, cell: GridCell, label: str, phase: Phase = "comparison") -> list[Sample]:
+    def accepted(
+        self, cell: GridCell, label: str, phase: Phase = "comparison"
+    ) -> list[MeasuredRun]:
         """The runs of a phase that count."""
         return [
             sample
@@ -182,7 +184,7 @@ def assembled(head: RunDocument, lines: Sequence[AnyLine], *, sealed: bool) -> R
     return Record(
         plan=head.plan,
         samples=tuple(
-            replace(convert(line, Sample), rejected=rejected.get(_attempt(line)))
+            replace(convert(line, MeasuredRun), rejected=rejected.get(_attempt(line)))
             for line in lines
             if isinstance(line, of.SampleLine)
         ),

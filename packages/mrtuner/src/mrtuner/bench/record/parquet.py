@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.record.model import MeasuredRun, Record
 from mrtuner.errors import MrTunerError
 from mrtuner.extras import without
 
@@ -36,7 +36,7 @@ _NOT_FLAT: Final = (
 )  # fmt: skip
 
 
-def _row(sample: Sample) -> dict[str, Any]:
+def _row(sample: MeasuredRun) -> dict[str, Any]:
     """A flat row, except for lists: names that not every run has do not become columns."""
     known = asdict(sample)
     run = known["run"]

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.bench.plan.model import GridCell
-from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.record.model import MeasuredRun, Record
 from mrtuner.bench.report import charts as bench_charts
 from mrtuner.bench.report.text import answer, settings_shown
 from mrtuner.bench.verdict.judge import CellVerdict, blocks_of, require_samples, verdicts
-from mrtuner.bench.verdict.meanwhile import Meanwhile, meanwhile
+from mrtuner.bench.verdict.meanwhile import SeenMeanwhile, meanwhile
 from mrtuner.bench.verdict.summary import (
     VariantSummary,
     beside,
@@ -56,9 +56,9 @@ class Shown:
     duels: tuple[Duel, ...]
     seconds: str
     percentiles: str
-    by_second: tuple[tuple[Sample, tuple[int, ...]], ...]  # the runs in it; their checkpoints
-    meanwhile: tuple[Meanwhile, ...]
-    runs: tuple[Sample, ...]  # every run, including rejected ones
+    by_second: tuple[tuple[MeasuredRun, tuple[int, ...]], ...]  # the runs in it; their checkpoints
+    meanwhile: list[SeenMeanwhile]
+    runs: tuple[MeasuredRun, ...]  # every run, including rejected ones
 
 
 @figures.for_every_screen()
@@ -149,7 +149,7 @@ def _shown(
         seconds=_seconds(record, cell, f"seconds-{number}"),
         percentiles=_percentiles(found, f"percentiles-{number}"),
         by_second=tuple(_by_second(record, cell)),
-        meanwhile=tuple(one for one in meanwhile(record) if one.cell == cell.key),
+        meanwhile=meanwhile(record, cell),
         runs=tuple(record.of(cell)),
     )
 
@@ -185,7 +185,7 @@ def _seconds(record: Record, cell: GridCell, key: str) -> str:
     return bench_charts.seconds(runs, checkpoints, key=key) if runs else ""
 
 
-def _by_second(record: Record, cell: GridCell) -> Iterator[tuple[Sample, tuple[int, ...]]]:
+def _by_second(record: Record, cell: GridCell) -> Iterator[tuple[MeasuredRun, tuple[int, ...]]]:
     """Yield the figures of the chart, run by run."""
     for name in record.plan.names:
         for one in record.accepted(cell, name):
@@ -193,8 +193,7 @@ def _by_second(record: Record, cell: GridCell) -> Iterator[tuple[Sample, tuple[i
                 yield one, tuple(_checkpoints(one))
 
 
-def _checkpoints(one: Sample) -> Iterator[int]:
-    """Yield the seconds in which the statistics reported a checkpoint."""
+def _checkpoints(one: MeasuredRun) -> Iterator[int]:
     for second, rate in enumerate(one.series.get("checkpoints", ()), 1):
         if rate > 0:
             yield second

@@ -8,13 +8,13 @@ from statistics import median
 from typing import Final
 
 from mrtuner.bench.plan.model import GridCell
-from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.record.model import MeasuredRun, Record
 from mrtuner.bench.verdict.pairs import Measure, blocks
 from mrtuner.stats.comparison import Comparison, compare
 
 
 def _latency(field: str) -> Measure:
-    def read(sample: Sample) -> float | None:
+    def read(sample: MeasuredRun) -> float | None:
         latency = sample.run.latency
         return None if latency is None else float(getattr(latency, field))
 
@@ -58,8 +58,8 @@ class ProofBlock:
     """One block, with its two runs."""
 
     number: int
-    a: Sample
-    b: Sample
+    a: MeasuredRun
+    b: MeasuredRun
 
     @property
     def a_first(self) -> bool:

@@ -82,7 +82,6 @@ def answer(record: Record, seen: Sequence[CellVerdict]) -> str:
 
 
 def _answer(own: Sequence[CellVerdict], base: str) -> str:
-    """Compare one variant with the first."""
     name = own[0].variant.name
     if len(own) > 1:
         return f"{name} against {base} in {len(own)} cells: {_counted(own)}"

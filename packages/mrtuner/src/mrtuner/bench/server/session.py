@@ -60,7 +60,6 @@ def counted_checkpoint(session: Connection) -> None:
 
 
 def timed_checkpoint(session: Connection) -> float:
-    """How long a CHECKPOINT takes now, in seconds."""
     began = time.monotonic()
     session.execute("CHECKPOINT")
     return time.monotonic() - began

@@ -108,7 +108,6 @@ def binaries_of(variant: Variant, embedded: Path | None) -> Binaries:
 
 
 def group(stack: ExitStack, variant: Variant, site: Site) -> Path | None:
-    """The cgroup that the variant's server is started in."""
     memory = Bytes(variant.memory) if variant.memory is not None else None
     return stack.enter_context(instance.limits(variant.name, memory, site.volume, variant.iops))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from mrtuner.bench.verdict.meanwhile import Meanwhile
+from mrtuner.bench.verdict.meanwhile import SeenMeanwhile
 
 #: If this share of all CPUs is busy, the CPU is the limit.
 _CPU_FULL: Final = 0.85
@@ -31,12 +31,12 @@ class Bound:
     words: str
 
 
-def bound(seen: Meanwhile, cpus: int, *, rated: bool) -> Bound:
+def bound(seen: SeenMeanwhile, cpus: int, *, rated: bool) -> Bound:
     """Find the limit from what was seen during the runs of one side on this many CPUs.
 
     `rated` says that a rate was requested, which is the limit if nothing else is.
     """
-    shares = _shares(dict(seen.events))
+    shares = _shares({one.event: one.share for one in seen.events})
     busy = None if seen.cpus is None else seen.cpus / cpus
     where = f", {seen.cpus:.1f} of {cpus} CPUs busy" if seen.cpus is not None else ""
     kind, share = max(shares.items(), key=lambda item: item[1])

@@ -7,7 +7,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.plan.model import GridCell
-from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.record.model import MeasuredRun, Record
 from mrtuner.bench.verdict.pairs import ALPHA, covers_a_cycle, pairs, throughput
 from mrtuner.stats.comparison import FEWEST_BLOCKS, Verdict
 from mrtuner.stats.steady import CV_REFUSE, CV_WARN, HALF_RUN_DRIFT, half_run_drift, robust_cv
@@ -199,7 +199,7 @@ def _on_transactions(record: Record, cell: GridCell) -> Iterator[str]:
         yield f"{plural_was(skipped, 'late transaction')} skipped; latencies are those of others"
 
 
-def _scatter(cell: GridCell, runs: Sequence[Sample]) -> float | None:
+def _scatter(cell: GridCell, runs: Sequence[MeasuredRun]) -> float | None:
     """Robust CV of the throughput; None at a given rate, where it varies only by chance."""
     return None if cell.rate else robust_cv([sample.run.tps for sample in runs])
 

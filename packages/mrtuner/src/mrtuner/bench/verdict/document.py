@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from mrtuner.bench.plan.model import Connect, Network, Phase, Storage
 from mrtuner.bench.record.document import HostFact
 from mrtuner.bench.verdict.judge import Judged, require_samples, verdicts
-from mrtuner.bench.verdict.meanwhile import meanwhile
+from mrtuner.bench.verdict.meanwhile import SeenMeanwhile, meanwhile
 from mrtuner.bench.verdict.summary import (
     beside,
     by_cell,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mrtuner.bench.plan.model import GridCell, Variant
     from mrtuner.bench.record.model import Failure, Record
     from mrtuner.bench.verdict.judge import CellVerdict
-    from mrtuner.bench.verdict.meanwhile import Meanwhile
     from mrtuner.bench.verdict.summary import VariantSummary
 
 
@@ -98,42 +97,6 @@ class VariantVerdict(Struct):
     bound: Annotated[bool, Doc("the variant shows what could be gained at most; never advice")]
     refused: Annotated[list[str], Doc("why there is no verdict")]
     cautions: Annotated[list[str], Doc("what weakens the verdict")]
-
-
-class WaitEvent(Struct):
-    """A wait event."""
-
-    event: Annotated[str, Doc("its type and name; `running`: none")]
-    share: Annotated[float, Doc("of the active sessions seen")]
-
-
-class SeenMeanwhile(Struct):
-    """What was seen beside the runs of a variant in a cell: medians; null if it was not seen."""
-
-    variant: Annotated[str, Doc("the variant")]
-    cpus: Annotated[float | None, Doc("CPUs busy, the load generator's included")]
-    voluntary: Annotated[
-        float | None, Doc("voluntary context switches of the clients' backends per transaction")
-    ]
-    forced: Annotated[float | None, Doc("involuntary ones")]
-    waiting: Annotated[
-        dict[str, float],
-        Doc(
-            "`cpu`, `io`, `memory`: share of the time during which some task waited for it "
-            "(pressure stall information)"
-        ),
-    ]
-    throttled: Annotated[
-        float | None, Doc("share of the time in which a quota stopped the server's control group")
-    ]
-    written: Annotated[
-        float | None, Doc("bytes per second written to the device below the data directory")
-    ]
-    wal: Annotated[float, Doc("bytes of WAL per transaction")]
-    events: Annotated[list[WaitEvent], Doc("the most frequent wait events")]
-    canary: Annotated[
-        tuple[float, float], Doc("least and most seconds that the same piece of work took")
-    ]
 
 
 class CellReport(Struct):
@@ -271,22 +234,7 @@ def _cell(
         asked_tps=record.rates.get(cell.key),
         sides=[_side(side) for side in found],
         verdicts=[_verdict(one) for one in seen if one.cell == cell],
-        meanwhile=[_meanwhile(one) for one in meanwhile(record) if one.cell == cell.key],
-    )
-
-
-def _meanwhile(one: Meanwhile) -> SeenMeanwhile:
-    return SeenMeanwhile(
-        variant=one.variant,
-        cpus=one.cpus,
-        voluntary=one.voluntary,
-        forced=one.forced,
-        waiting=dict(one.waiting),
-        throttled=one.throttled,
-        written=one.written,
-        wal=one.wal,
-        events=[WaitEvent(event=name, share=share) for name, share in one.events],
-        canary=one.canary,
+        meanwhile=meanwhile(record, cell),
     )
 
 

@@ -66,7 +66,6 @@ class CellVerdict:
 
     @property
     def more_blocks(self) -> int | None:
-        """Blocks still needed, where that would help."""
         if self.verdict is not Verdict.UNDECIDED:
             return None
         return self.comparison.more_blocks or max(FEWEST_BLOCKS - self.comparison.pairs, 0) or None

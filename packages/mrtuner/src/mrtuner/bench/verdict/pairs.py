@@ -11,10 +11,10 @@ from typing import Final
 
 from mrtuner.bench.plan.cells import again
 from mrtuner.bench.plan.model import GridCell, Phase
-from mrtuner.bench.record.model import Record, Sample
+from mrtuner.bench.record.model import MeasuredRun, Record
 from mrtuner.stats.comparison import Pair
 
-Measure = Callable[[Sample], float | None]
+Measure = Callable[[MeasuredRun], float | None]
 #: From this adjusted p value on, a difference may be chance.
 ALPHA: Final = 0.05
 #: One checkpoint may fall anywhere in a run; between two there is a whole cycle.
@@ -61,16 +61,16 @@ def calibration_pairs(record: Record, cell: GridCell) -> list[Pair]:
     return pairs(record, cell, (name, again(name)), throughput, "calibration")
 
 
-def throughput(sample: Sample) -> float:
+def throughput(sample: MeasuredRun) -> float:
     return sample.run.tps
 
 
-def throughput_with_checkpoint(sample: Sample) -> float:
+def throughput_with_checkpoint(sample: MeasuredRun) -> float:
     """Transactions a second, had the run waited for the checkpoint that it left behind."""
     return sample.tps_with_checkpoint
 
 
-def pause(sample: Sample) -> float | None:
+def pause(sample: MeasuredRun) -> float | None:
     """The longest time [s] in which no transaction ended; None where nothing was logged."""
     return sample.pause
 

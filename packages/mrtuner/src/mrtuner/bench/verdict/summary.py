@@ -8,7 +8,7 @@ from statistics import median
 from typing import Final
 
 from mrtuner.bench.plan.model import PLACEMENT, GridCell
-from mrtuner.bench.record.model import Record, Sample, unlike
+from mrtuner.bench.record.model import MeasuredRun, Record, unlike
 from mrtuner.errors import Refused
 from mrtuner.stats.histogram import Histogram, merged
 from mrtuner.stats.steady import half_run_drift, robust_cv
@@ -55,7 +55,6 @@ def summaries(record: Record) -> list[VariantSummary]:
 
 
 def by_cell(found: Sequence[VariantSummary]) -> Mapping[GridCell, Mapping[str, VariantSummary]]:
-    """The summaries by cell and by variant."""
     table: dict[GridCell, dict[str, VariantSummary]] = {}
     for one in found:
         table.setdefault(one.cell, {})[one.variant] = one
@@ -86,7 +85,6 @@ class Beside:
 
     @property
     def ratio(self) -> float:
-        """This run over the other."""
         return self.tps / self.other_tps
 
 
@@ -125,7 +123,7 @@ def collector_share(record: Record) -> float:
     return sum(sample.collector_cpu for sample in record.samples) / wall if wall else 0.0
 
 
-def _summary(cell: GridCell, name: str, runs: Sequence[Sample]) -> VariantSummary | None:
+def _summary(cell: GridCell, name: str, runs: Sequence[MeasuredRun]) -> VariantSummary | None:
     if not runs:
         return None
     rates = [sample.run.tps for sample in runs]

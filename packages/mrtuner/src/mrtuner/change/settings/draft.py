@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mrtuner.change.record import Change, Entry
+from mrtuner.change.record import Change, ParameterChange
 from mrtuner.change.settings import live
 from mrtuner.change.settings.data_directory import belongs_to, read_text, runs_here
 from mrtuner.change.settings.file_errors import refuse_broken_files
@@ -57,12 +57,12 @@ def start_after(conn: Connection, change: Change) -> NextStart:
     return next_start(conn, wanted, file or AUTO_CONF, restarts=change.restarts)
 
 
-def _entries(plan: SettingsPlan, before: Mapping[str, str]) -> tuple[Entry, ...]:
+def _entries(plan: SettingsPlan, before: Mapping[str, str]) -> tuple[ParameterChange, ...]:
     return tuple(_entry(step, before.get(step.name.lower()), step.value) for step in plan.steps)
 
 
-def _entry(step: SettingStep, before: str | None, after: str | None) -> Entry:
-    return Entry(
+def _entry(step: SettingStep, before: str | None, after: str | None) -> ParameterChange:
+    return ParameterChange(
         name=step.name, before=before, after=after, restart=step.restart, in_force=step.in_force
     )
 
@@ -78,7 +78,9 @@ def _require_permission(conn: Connection, names: Sequence[str], conf_dir: Path |
         )
 
 
-def _change(conn: Connection, who: Identity, steps: tuple[Entry, ...], restarts: bool) -> Change:
+def _change(
+    conn: Connection, who: Identity, steps: tuple[ParameterChange, ...], restarts: bool
+) -> Change:
     """A change by ALTER SYSTEM. Of postgresql.auto.conf, only its own entries are recorded."""
     return Change(
         server=who.server,
@@ -237,7 +239,9 @@ def _same_entry(row: InForce | None, a: str | None, b: str | None) -> bool:
     return row.same(a, b)
 
 
-def _turned(done: Change, rows: Mapping[str, InForce], now: Mapping[str, str]) -> tuple[Entry, ...]:
+def _turned(
+    done: Change, rows: Mapping[str, InForce], now: Mapping[str, str]
+) -> tuple[ParameterChange, ...]:
     """Entries that lead from the present values back to those before the change."""
     return tuple(
         replace(
@@ -252,7 +256,7 @@ def _needs_restart(done: Change, rows: Mapping[str, InForce]) -> bool:
     return any(off(one, rows) for one in done.entries if one.restart)
 
 
-def off(one: Entry, rows: Mapping[str, InForce]) -> bool:
+def off(one: ParameterChange, rows: Mapping[str, InForce]) -> bool:
     """Whether the value in force differs from the one before the change."""
     return one.name in rows and rows[one.name].setting != one.in_force
 

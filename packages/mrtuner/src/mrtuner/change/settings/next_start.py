@@ -105,7 +105,6 @@ def _without_entry(row: InForce, lines: Sequence[FileSetting], file_name: str) -
 
 
 def _last(name: str, lines: Sequence[FileSetting]) -> str | None:
-    """The value on the last line that sets this parameter, or None."""
     return next(_values(name, reversed(lines)), None)
 
 

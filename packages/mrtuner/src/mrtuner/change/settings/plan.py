@@ -80,7 +80,6 @@ class SettingsPlan:
 
     @property
     def reload(self) -> tuple[SettingStep, ...]:
-        """The steps that a reload puts into force."""
         return tuple(step for step in self.steps if not step.restart)
 
     @property

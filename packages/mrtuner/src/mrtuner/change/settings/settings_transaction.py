@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Change, Entry, State
+from mrtuner.change.record import Change, ParameterChange, State
 from mrtuner.change.settings import live
 from mrtuner.change.settings.data_directory import belongs_to, read_text, replace_file
 from mrtuner.change.settings.live import AUTO_CONF, FileSetting, InForce
@@ -183,7 +183,7 @@ class SettingsTransaction(Transaction):
     def _problem(
         self,
         conn: Connection,
-        one: Entry,
+        one: ParameterChange,
         rows: Mapping[str, InForce],
         direction: Direction,
         may_wait: bool,
@@ -227,7 +227,7 @@ class SettingsTransaction(Transaction):
 
     def _file_problem(
         self,
-        one: Entry,
+        one: ParameterChange,
         lines: Sequence[FileSetting],
         rows: Mapping[str, InForce],
         direction: Direction,
@@ -299,7 +299,7 @@ class SettingsTransaction(Transaction):
             if (or_pending and row.pending_restart) or self._is_off(one, row)
         )
 
-    def _is_off(self, one: Entry, row: InForce) -> bool:
+    def _is_off(self, one: ParameterChange, row: InForce) -> bool:
         return not row.hidden and row.setting != one.in_force and not self._gives(row, one.before)
 
     def _after_failed_restart(self, reason: str) -> None:
@@ -364,7 +364,7 @@ _NOTHING_IN_FORCE: Final = frozenset({State.PLANNED, State.WRITING, State.WRITTE
 _AGAIN: Final = "The change is in the journal: run again to continue putting it back."
 
 
-def _is_ours(one: Entry, now: str | None, rows: Mapping[str, InForce]) -> bool:
+def _is_ours(one: ParameterChange, now: str | None, rows: Mapping[str, InForce]) -> bool:
     """Whether an entry is as it was before us or as we wrote it."""
     if now in (one.before, one.after):
         return True
@@ -374,7 +374,9 @@ def _is_ours(one: Entry, now: str | None, rows: Mapping[str, InForce]) -> bool:
     )
 
 
-def _line_problem(one: Entry, line: FileSetting, row: InForce | None, value: str) -> str | None:
+def _line_problem(
+    one: ParameterChange, line: FileSetting, row: InForce | None, value: str
+) -> str | None:
     if line.value != value and not (row and line.value and row.same(line.value, value)):
         return f"{one.name} is {line.value} in {line} instead of {value}"
     if line.error and not one.restart:  # else the error only says that a restart is needed

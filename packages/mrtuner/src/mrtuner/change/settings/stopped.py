@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Change, Entry, Outcome, State
+from mrtuner.change.record import Change, Outcome, ParameterChange, State
 from mrtuner.change.settings.data_directory import belongs_to, read_text, replace_file
 from mrtuner.change.settings.live import AUTO_CONF
 from mrtuner.change.settings.restart import NEVER, Restart
@@ -109,7 +109,7 @@ def undo_stopped(
     return Outcome(result="undone", change=done.id, changed=done.names)
 
 
-def _as_written(one: Entry, now: str | None) -> bool:
+def _as_written(one: ParameterChange, now: str | None) -> bool:
     if one.name in LIST_QUOTED and now is not None and one.after is not None:
         return elements(now) == elements(one.after)
     return now == one.after

@@ -17,10 +17,7 @@ from mrtuner.cli.common import options, prerequisites, terminal
     help="Compare with an earlier run on the same machine and versions.",
 )  # fmt: skip
 @options.html_option("Write all charts and figures as one HTML page.")
-@click.option(
-    "--parquet", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write every sample as a row of a Parquet table.",
-)  # fmt: skip
+@options.path_option("--parquet", "FILE", "Write every sample as a row of a Parquet table.")
 @options.json_option
 def command(
     run: Path, against: Path | None, html: Path | None, parquet: Path | None, as_json: bool

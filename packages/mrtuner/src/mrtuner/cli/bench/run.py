@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 @options.command("run")
 @click.argument("plan", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @running.output_option
-@click.option(
-    "--resume", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Continue the unfinished run in this directory.",
-)  # fmt: skip
+@options.path_option("--resume", "DIR", "Continue the unfinished run in this directory.")
 @click.option("--forecast", is_flag=True, help="Only show how long it would take.")
 @click.option(
     "--scale", type=int, multiple=True, help="Scale factor instead of the plan's; may be repeated."

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from mrtuner.bench.plan.model import Plan
     from mrtuner.bench.record.model import Record
 
-output_option = click.option(
-    "--dir", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Directory of the record.  [default: bench-NAME-TIME]",
-)  # fmt: skip
+output_option = options.path_option(
+    "--dir", "DIR", "Directory of the record.  [default: bench-NAME-TIME]", name="output"
+)
 server_options = options.stacked(
     options.server_bin_option,
     click.option(

@@ -13,12 +13,14 @@ from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.change.catalog import CatalogTransaction, Wanted
-    from mrtuner.change.record import Entry, Outcome
+    from mrtuner.change.record import Outcome, ParameterChange
     from mrtuner.cli.common.options import Asked
     from mrtuner.documents import Document
 
 #: Makes the document of a change: what was recovered, the plan, the outcome, the way back.
-Told = Callable[["Outcome | None", Sequence["Entry"], "Outcome", "str | None"], "Document"]
+Told = Callable[
+    ["Outcome | None", Sequence["ParameterChange"], "Outcome", "str | None"], "Document"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,10 @@ class CatalogChange:
         self._finish(recovered, entries, outcome, None, as_json=asked.as_json)
 
     def _show(
-        self, title: str, entries: Sequence[Entry], reasons: Mapping[str, str] | None = None
+        self,
+        title: str,
+        entries: Sequence[ParameterChange],
+        reasons: Mapping[str, str] | None = None,
     ) -> None:
         """Print how each parameter changes, and why if reasons are given."""
         if entries:
@@ -84,7 +89,7 @@ class CatalogChange:
             for line in shown:
                 terminal.print_note(line)
 
-    def _number(self, entries: Sequence[Entry]) -> str:
+    def _number(self, entries: Sequence[ParameterChange]) -> str:
         from mrtuner.change.catalog import owner_of
 
         owners = len({owner_of(one) for one in entries})
@@ -93,7 +98,7 @@ class CatalogChange:
     def _finish(
         self,
         recovered: Outcome | None,
-        entries: Sequence[Entry],
+        entries: Sequence[ParameterChange],
         outcome: Outcome,
         undo: str | None,
         *,

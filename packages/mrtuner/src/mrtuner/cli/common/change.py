@@ -174,7 +174,6 @@ def say_limit(dsn: str, how: Restart) -> None:
 
 
 def print_recovered(outcome: Outcome | None) -> None:
-    """Report what happened to an interrupted change."""
     if outcome is not None:
         names = ", ".join(outcome.changed) or "nothing had taken effect yet"
         kind = "undo" if outcome.was_undo else "change"
@@ -182,7 +181,6 @@ def print_recovered(outcome: Outcome | None) -> None:
 
 
 def say(outcome: Outcome) -> None:
-    """Print the outcome of a change to stdout."""
     if outcome.result == "nothing":
         terminal.print_line("nothing to change")
         return

@@ -105,12 +105,27 @@ def time_option(
     return _typed_option(flag, Time(help=text, most=most), name, more)
 
 
+def path_option(
+    flag: str,
+    metavar: str,
+    text: str,
+    *,
+    name: str | None = None,
+    exists: bool = False,
+    **more: Any,
+) -> Callable[[Function], Function]:
+    """The option for a path, of a FILE or a DIR, as `metavar` says; `text` is its help."""
+    of_directory = metavar == "DIR"
+    kind = click.Path(
+        path_type=Path, file_okay=not of_directory, dir_okay=of_directory, exists=exists
+    )
+    return click.option(*filter(None, (flag, name)), type=kind, metavar=metavar, help=text, **more)
+
+
 def history_options(text: str) -> Callable[[Function], Function]:
     """--history DIR, whose help is `text`, and --instance NAME."""
     return stacked(
-        click.option(
-            "--history", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help=text
-        ),
+        path_option("--history", "DIR", text),
         click.option(
             "--instance", metavar="NAME",
             help="Name of the server in the history.  [default: the only one]",
@@ -171,23 +186,15 @@ def one_format(form: str | None, as_json: bool, default: str = "text") -> str:
 
 def html_option(help_text: str) -> Callable[[Function], Function]:
     """The option --html FILE of every command that writes a page."""
-    return click.option(
-        "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=help_text
-    )
+    return path_option("--html", "FILE", help_text)
 
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-server_bin_option = click.option(
-    "--server-bin",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Use this PostgreSQL installation for the embedded server.",
+server_bin_option = path_option(
+    "--server-bin", "DIR", "Use this PostgreSQL installation for the embedded server."
 )
-journal_option = click.option(
-    "--journal",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Keep the journal of changes here.  [default: the user's state directory]",
+journal_option = path_option(
+    "--journal", "DIR", "Keep the journal of changes here.  [default: the user's state directory]"
 )
 
 
@@ -200,13 +207,11 @@ class Asked:
     as_json: bool
 
     def book(self) -> Journal:
-        """Return the journal to open."""
         from mrtuner.change.journal import Journal
 
         return Journal(self.journal)
 
     def confirm(self, question: str) -> None:
-        """Ask the user, unless --yes was given."""
         confirm(question, yes=self.yes)
 
 

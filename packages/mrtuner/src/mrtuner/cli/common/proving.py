@@ -47,7 +47,6 @@ def page(proof: Proof, commands: Sequence[tuple[str, str]]) -> str:
 
 
 def lines(proof: Proof) -> Iterator[str]:
-    """Return the result as lines for a terminal."""
     from mrtuner.bench.report.gains import screen
 
     return screen(proof.series, terminal.look(sys.stdout))

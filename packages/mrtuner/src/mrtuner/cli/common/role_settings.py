@@ -11,7 +11,7 @@ from mrtuner.cli.common.catalog_change import CatalogChange
 
 if TYPE_CHECKING:
     from mrtuner.change.catalog import Wanted
-    from mrtuner.change.record import Entry, Outcome
+    from mrtuner.change.record import Outcome, ParameterChange
     from mrtuner.cli.common.document import ApplyDocument, UndoDocument
 
 
@@ -28,7 +28,10 @@ def planned(dsn: str, machine: Mapping[str, Any]) -> Wanted:
 
 
 def _told(
-    recovered: Outcome | None, entries: Sequence[Entry], outcome: Outcome, undo: str | None
+    recovered: Outcome | None,
+    entries: Sequence[ParameterChange],
+    outcome: Outcome,
+    undo: str | None,
 ) -> ApplyDocument | UndoDocument:
     from mrtuner.change.document import ChangeOutcome, ChangePlan, PlannedSetting
     from mrtuner.cli.common.document import ApplyDocument, UndoDocument

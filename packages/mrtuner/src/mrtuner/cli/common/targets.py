@@ -12,12 +12,12 @@ from typing import Any, Final
 import click
 
 from mrtuner.answers.targets import TargetKind, instance_named, kind_of
+from mrtuner.cli.common.options import path_option, warn_of_password
 from mrtuner.errors import UsageError
 
-config_option = click.option(
-    "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help='File in TOML with a table [instances]: NAME = "connection string".',
-)  # fmt: skip
+config_option = path_option(
+    "--config", "FILE", 'File in TOML with a table [instances]: NAME = "connection string".'
+)
 #: Commands of rdstune that do for an instance what these do for a server.
 _OF_RDS: Final = {"tune": "diff", "apply": "apply", "undo": "undo"}
 
@@ -73,7 +73,6 @@ def servers_named(dsns: Sequence[str], config: Path | None) -> dict[str, str]:
 
     UsageError for two servers of one name.
     """
-    from mrtuner.cli.common.options import warn_of_password
     from mrtuner.history.recording.fleet import instance_of, read_fleet
 
     for dsn in dsns:

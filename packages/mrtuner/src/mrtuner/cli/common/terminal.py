@@ -49,7 +49,6 @@ def line(text: str) -> str:
 
 
 def print_error(message: str, hint: str | None) -> None:
-    """Print an error and its hint, if any, to stderr."""
     paint = _paint if colourful(sys.stderr) else _plain
     print_note(f"{paint('error:', 'error')} {message}")
     if hint:
@@ -115,7 +114,6 @@ def answer_and_page(
 
 
 def save_and_tell(path: Path, text: str) -> None:
-    """Write a file, and print its name."""
     save(path, text)
     print_note(f"written: {path}")
 

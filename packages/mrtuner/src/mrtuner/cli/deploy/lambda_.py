@@ -16,9 +16,9 @@ from mrtuner.errors import UsageError
     "--dir", "--store", "place", required=True, metavar="s3://BUCKET/PREFIX",
     help="Where recorders publish the history.",
 )  # fmt: skip
-@click.option(
-    "--password-file", type=click.Path(path_type=Path, dir_okay=False), required=True,
-    metavar="FILE", help="File whose first line is the password that the page asks for.",
+@options.path_option(
+    "--password-file", "FILE", "File whose first line is the password that the page asks for.",
+    required=True,
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="DIR",

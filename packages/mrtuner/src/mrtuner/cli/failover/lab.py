@@ -161,7 +161,6 @@ def _stay_open(request: Request, as_json: bool) -> None:
 
 
 def _forward(session: Session) -> None:
-    """Pass what is typed to the lab."""
     with suppress(MrTunerError):  # the lab has ended, which is reported elsewhere
         for line in sys.stdin:
             session.command(line)

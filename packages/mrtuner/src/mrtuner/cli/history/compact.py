@@ -28,7 +28,6 @@ def command(directory: Path | None, everything: bool, max_size: str | None, as_j
     A recorder does the same every hour, so this is for a store that no recorder writes to.
     """
     prerequisites.require("duckdb")
-    from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import HistoryCompacted
     from mrtuner.history.store import opening, sealing
@@ -44,7 +43,7 @@ def command(directory: Path | None, everything: bool, max_size: str | None, as_j
     with Writer(place, sources) as writer:
         moved = sealing.move_to_parquet(writer, now, everything=everything)
         merged = sealing.compact(writer, now)
-        expired = sealing.expire(writer, now, largest=largest)
+        expired = sealing.delete_past_retention(writer, now, largest=largest)
         sealing.sweep(writer, now)
     told = HistoryCompacted(directory=str(place), moved=moved, merged=merged, deleted=expired)
     if largest is not None and (recent := sealing.recent_bytes(place)) >= largest:
@@ -53,4 +52,4 @@ def command(directory: Path | None, everything: bool, max_size: str | None, as_j
             "deleted for it"
         )
     line = f"{moved:,} rows moved, {merged} files merged, {expired} files deleted"
-    terminal.answer(as_builtins(told), (line,), as_json)
+    terminal.answer(told, (line,), as_json)

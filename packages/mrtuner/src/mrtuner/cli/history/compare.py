@@ -12,7 +12,7 @@ import click
 from mrtuner.cli.common import options, prerequisites, terminal
 from mrtuner.cli.history.store_options import (
     LONGEST_PERIOD,
-    Moment,
+    MomentType,
     cpus_option,
     directory_option,
     instance_option,
@@ -24,11 +24,11 @@ from mrtuner.cli.history.store_options import (
 @directory_option
 @instance_option
 @click.option(
-    "--before", type=Moment(), required=True, metavar="TIME",
+    "--before", type=MomentType(), required=True, metavar="TIME",
     help="Beginning of the first period, in UTC, such as 2026-11-22T10:00.",
 )  # fmt: skip
 @click.option(
-    "--after", type=Moment(), required=True, metavar="TIME",
+    "--after", type=MomentType(), required=True, metavar="TIME",
     help="Beginning of the second period, in UTC.",
 )  # fmt: skip
 @options.time_option("--length", "Length of both periods.", most=LONGEST_PERIOD, default="1h")
@@ -50,7 +50,6 @@ def command(
     """
     prerequisites.require("duckdb")
     from mrtuner.answers.incidents import with_ceilings
-    from mrtuner.documents import as_builtins
     from mrtuner.history.analysis.coverage import require_recorded
     from mrtuner.history.analysis.happened import compare
     from mrtuner.history.analysis.period import period
@@ -72,5 +71,5 @@ def command(
             before=with_ceilings(history, found.before),
             after=with_ceilings(history, found.after),
         )
-    told = as_builtins(as_comparison(found))
+    told = as_comparison(found)
     terminal.answer(told, comparison_lines(told, terminal.width(sys.stdout)), as_json)

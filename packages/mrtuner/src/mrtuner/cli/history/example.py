@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from mrtuner.cli.common import options, prerequisites, terminal
 
 if TYPE_CHECKING:
@@ -18,9 +16,9 @@ if TYPE_CHECKING:
 
 
 @options.command("example")
-@click.option(
-    "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    required=True, help="Directory for the history; it must not hold one yet.",
+@options.path_option(
+    "--dir", "DIR", "Directory for the history; it must not hold one yet.",
+    name="directory", required=True,
 )  # fmt: skip
 @options.json_option
 def command(directory: Path, as_json: bool) -> None:
@@ -37,7 +35,6 @@ def command(directory: Path, as_json: bool) -> None:
     provisioned IOPS did not help; a larger class did. Finding the limit is left to you.
     """
     prerequisites.require("duckdb", "numpy")
-    from mrtuner.documents import as_builtins
     from mrtuner.history.example.record import INSTANCE, record_example
     from mrtuner.history.size import size
     from mrtuner.limits.examples.upgrade import DAYS, START, simulated_upgrade
@@ -48,7 +45,7 @@ def command(directory: Path, as_json: bool) -> None:
         directory, START, minutes_of(told), list(_happened()), forgotten=_forgotten(START)
     )
     if as_json:
-        terminal.answer(as_builtins(size(directory)), (), as_json)
+        terminal.answer(size(directory), (), as_json)
         return
     terminal.print_line(f"{INSTANCE}, {START:%Y-%m-%d}, {DAYS} days; to see it in the browser:")
     terminal.print_line(f"  mrtuner serve --dir {directory}")

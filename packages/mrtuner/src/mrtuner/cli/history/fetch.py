@@ -42,7 +42,6 @@ def command(
     import time
 
     from mrtuner.aws.session import client
-    from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import HistoryFetched
     from mrtuner.history.store import s3
@@ -51,9 +50,7 @@ def command(
     place = history_directory(directory)
     oldest = 0 if since is None else round((time.time() - since) * 1_000_000)
     found = s3.fetch(s3.place_of(url), place, client("s3", account), since=oldest)
-    told = as_builtins(
-        HistoryFetched(
-            directory=str(place), writers=found.writers, files=found.files, bytes=found.bytes
-        )
+    told = HistoryFetched(
+        directory=str(place), writers=found.writers, files=found.files, bytes=found.bytes
     )
     terminal.answer(told, fetched_lines(told), as_json)

@@ -50,7 +50,8 @@ def command(
     elif form == "csv":
         terminal.deliver(_csv(told["columns"], told["rows"]), output)
     else:
-        terminal.deliver("".join(f"{terminal.line(text)}\n" for text in row_lines(told)), output)
+        shown = row_lines(told["columns"], told["rows"])
+        terminal.deliver("".join(f"{terminal.line(text)}\n" for text in shown), output)
 
 
 def _csv(columns: list[str], rows: list[list[object]]) -> str:

@@ -11,7 +11,7 @@ import click
 from mrtuner.cli.common import options, terminal
 from mrtuner.cli.history.store_options import (
     LONGEST_PERIOD,
-    Moment,
+    MomentType,
     cpus_option,
     directory_option,
     instance_option,
@@ -29,7 +29,7 @@ from mrtuner.cli.history.store_options import (
     default="1h",
 )
 @click.option(
-    "--until", type=Moment(), metavar="TIME",
+    "--until", type=MomentType(), metavar="TIME",
     help="End of the period, in UTC, such as 2026-11-23T10:00.  [default: the last sample]",
 )  # fmt: skip
 @cpus_option
@@ -51,10 +51,9 @@ def command(
     wait for each other; the letters in the chart show what they wait for.
     """
     from mrtuner.answers import history
-    from mrtuner.documents import as_builtins
     from mrtuner.history.document import as_document
     from mrtuner.history.text import lines
 
     found = history(directory, instance=instance, since=since, until=until, cpus=cpus, top=top)
-    told = as_builtins(as_document(found))
+    told = as_document(found)
     terminal.answer(told, lines(told, terminal.width(sys.stdout)), as_json)

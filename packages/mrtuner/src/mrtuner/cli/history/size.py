@@ -19,10 +19,9 @@ def command(directory: Path | None, as_json: bool) -> None:
       mrtuner history size
       mrtuner history size --dir /var/lib/mrtuner --json
     """
-    from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.size import size
     from mrtuner.history.text import size_lines
 
-    told = as_builtins(size(history_directory(directory)))
+    told = size(history_directory(directory))
     terminal.answer(told, size_lines(told), as_json)

@@ -37,16 +37,15 @@ def command(
     What a role may not read is named, with the grant that would help. The cost is the share of one
     session's time that sampling takes. Of several instances, a line each is shown.
     """
-    from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.size import status
     from mrtuner.history.text import status_lines
 
-    told = as_builtins(status(history_directory(directory), time.time(), instance))
+    told = status(history_directory(directory), time.time(), instance)
     terminal.answer(told, status_lines(told), as_json)
     unjudged = [
-        Missing(f"{one['instance']}, {one['source']}", one["why"], hint=one["hint"])
-        for one in told["sources"] if one["why"] is not None and not one["late"]
+        Missing(f"{one.instance}, {one.source}", one.why, hint=one.hint)
+        for one in told.sources if one.why is not None and not one.late
     ]  # fmt: skip
-    late = not told["sources"] or any(one["late"] for one in told["sources"])
-    check.conclude(found=late or not told["recording"], unjudged=unjudged)
+    late = not told.sources or any(one.late for one in told.sources)
+    check.conclude(found=late or not told.recording, unjudged=unjudged)

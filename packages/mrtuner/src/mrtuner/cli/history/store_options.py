@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from mrtuner.cli.common.options import path_option
 from mrtuner.errors import BadValue
 
 #: The longest period that may be asked for [s]: longer than summaries are kept.
 LONGEST_PERIOD: Final = 10 * 366 * 86_400.0
 
-directory_option = click.option(
-    "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Directory of the history.  [default: MRTUNER_HISTORY_DIR, or the user's data directory]",
+directory_option = path_option(
+    "--dir", "DIR",
+    "Directory of the history.  [default: MRTUNER_HISTORY_DIR, or the user's data directory]",
+    name="directory",
 )  # fmt: skip
 place_option = click.option(
     "--dir", "--store", "place", metavar="DIR|s3://BUCKET/PREFIX",
@@ -35,7 +36,7 @@ top_option = click.option(
 )  # fmt: skip
 
 
-class Moment(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+class MomentType(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
     """A time: ISO 8601, in UTC unless it names an offset."""
 
     name = "moment"

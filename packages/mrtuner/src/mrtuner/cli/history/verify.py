@@ -24,12 +24,11 @@ def command(ctx: click.Context, /, directory: Path | None, as_json: bool) -> Non
 
     Damaged files are named, and the exit code is 1; other commands skip them and continue.
     """
-    from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.size import verify
     from mrtuner.history.text import check_lines
 
-    told = as_builtins(verify(history_directory(directory)))
+    told = verify(history_directory(directory))
     terminal.answer(told, check_lines(told), as_json)
-    if told["problems"]:
+    if told.problems:
         ctx.exit(exit_codes.FAILED)

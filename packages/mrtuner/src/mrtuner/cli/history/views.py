@@ -23,7 +23,6 @@ def command(view: str | None, directory: Path | None, as_json: bool) -> None:
       mrtuner history views statements
     """
     prerequisites.require("duckdb")
-    from mrtuner.documents import as_builtins
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import HistoryRows
     from mrtuner.history.reading import open_history
@@ -38,5 +37,4 @@ def command(view: str | None, directory: Path | None, as_json: bool) -> None:
             found = HistoryRows(
                 columns=["column", "type", "unit", "what"], rows=history.described(view)
             )
-    told = as_builtins(found)
-    terminal.answer(told, row_lines(told), as_json)
+    terminal.answer(found, row_lines(found.columns, found.rows), as_json)

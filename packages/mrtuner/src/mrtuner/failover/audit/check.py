@@ -59,7 +59,6 @@ class Audit:
 
     @property
     def found(self) -> bool:
-        """Whether there is anything to fix."""
         return bool(self.findings) or any(one.findings for one in self.connections)
 
     @property

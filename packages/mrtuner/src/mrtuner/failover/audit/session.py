@@ -78,7 +78,6 @@ def between(session: Session) -> str | None:
 
 
 def _own_port(session: Session) -> int:
-    """The port at our end of the connection."""
     with socket.socket(fileno=os.dup(session.fileno())) as ours:
         port: int = ours.getsockname()[1]
         return port

@@ -159,6 +159,5 @@ def play(request: Request, tell: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _error(name: str, message: str, hint: str) -> MrTunerError:
-    """Rebuild an error raised by the stage."""
     made: MrTunerError = getattr(errors, name, MrTunerError)(message, hint)
     return made

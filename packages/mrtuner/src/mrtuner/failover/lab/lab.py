@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Final
 
 from mrtuner.errors import UsageError
-from mrtuner.failover.lab.network import MOVING, LabMachine, Site, mount_over
+from mrtuner.failover.lab.network import MOVING, LabMachine, LabSite, mount_over
 from mrtuner.failover.lab.resolver import NAME, Resolver
 from mrtuner.failover.lab.server import PORT, LabServer, pair
 from mrtuner.postgres.binaries import Binaries
@@ -24,7 +24,7 @@ class Lab(AbstractContextManager["Lab"]):
 
     def __init__(self, binaries: Binaries, *, ttl: float = 5.0) -> None:
         self._binaries = binaries
-        self._site = Site(self.names)
+        self._site = LabSite(self.names)
         self._ttl = ttl
 
     def __enter__(self) -> Lab:
@@ -103,7 +103,7 @@ class Lab(AbstractContextManager["Lab"]):
     def do(self, line: str) -> None:
         """Run one command as a person types it; UsageError if it does not exist."""
         verb, *arguments = line.split()
-        method = _verbs(self).get(verb)
+        method = getattr(self, verb) if verb in _VERBS else None
         if method is None or len(arguments) != (verb not in _ALONE):
             raise UsageError(
                 f"unknown command {line.strip()!r}", f"Use one of: {', '.join(usage())}."
@@ -123,10 +123,6 @@ class Lab(AbstractContextManager["Lab"]):
 _ALONE: Final = ("cut", "mend")
 _VERBS: Final = ("silence", "restore", "crash", "start", "freeze", "thaw", "promote", *_ALONE,
                  "move", "rename")  # fmt: skip
-
-
-def _verbs(lab: Lab) -> dict[str, Callable[..., None]]:
-    return {verb: getattr(lab, verb) for verb in _VERBS}
 
 
 def usage() -> Iterator[str]:

@@ -33,14 +33,12 @@ _USER: Final = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--"
 
 
 def enter(command: Sequence[str]) -> list[str]:
-    """The command line that runs a command as root, and as first process, of new namespaces."""
     flags = ("--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child",
              "--mount-proc", "--")  # fmt: skip
     return ["unshare", *flags, *command]
 
 
 def prepare() -> None:
-    """Set up loopback and scratch memory, from inside."""
     ip("link", "set", "lo", "up")
     _mount("-t", "tmpfs", "-o", f"size={_SIZE},mode=1777", "tmpfs", str(SCRATCH.parent))
     SCRATCH.mkdir()
@@ -76,7 +74,6 @@ class LabMachine:
         return [*entered, *as_user(command)]
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to every process of this machine."""
         for pid in self._processes():
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -91,7 +88,7 @@ def _environment() -> dict[str, str]:
     return without_libpq() | {"LC_ALL": "C", "HOME": str(SCRATCH)}
 
 
-class Site(AbstractContextManager["Site"]):
+class LabSite(AbstractContextManager["LabSite"]):
     """The links and machines, up while the block runs; all packet loss happens in the router."""
 
     def __init__(self, names: Sequence[str] = ("a", "b")) -> None:
@@ -101,7 +98,7 @@ class Site(AbstractContextManager["Site"]):
         self._lost: set[tuple[str, ...]] = set()
         self.machines: Mapping[str, LabMachine] = {}
 
-    def __enter__(self) -> Site:
+    def __enter__(self) -> LabSite:
         with ExitStack() as stack:
             self._router = stack.enter_context(Peer(["cat"])).pid
             self._connect_client()
@@ -153,7 +150,6 @@ class Site(AbstractContextManager["Site"]):
         self._drop("from", other.address, "to", one.address)
 
     def mend(self, one: LabMachine, other: LabMachine) -> None:
-        """Undo `cut`."""
         self._pass("from", one.address, "to", other.address)
         self._pass("from", other.address, "to", one.address)
 

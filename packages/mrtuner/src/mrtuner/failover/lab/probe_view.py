@@ -39,7 +39,6 @@ def first_by_new(observed: Observation) -> float | None:
 
 
 def _answers(observed: Observation) -> Iterator[tuple[Attempt, bool]]:
-    """Every answer, and whether it came from the new primary."""
     for each in observed.attempts:
         if each.answered and each.server is not None:
             yield each, each.server.started != observed.servers[0].started

@@ -11,7 +11,7 @@ from typing import Any, Final
 from mrtuner.failover.lab import patroni, pooler, probe_view
 from mrtuner.failover.lab.lab import Lab
 from mrtuner.failover.lab.outcome import CaseResult, ScenarioResult, union
-from mrtuner.failover.lab.scenarios import POOLER, Moment, Scenario
+from mrtuner.failover.lab.scenarios import POOLER, FaultMoment, Scenario
 from mrtuner.failover.lab.trials import Attempt, Trials
 from mrtuner.failover.predict.client import client_with
 from mrtuner.failover.predict.hang_times import Prediction, Situation
@@ -129,7 +129,7 @@ class Play:
         situation = Situation(kernel=self.kernel, client=client, path=attempt.path)
         return self.one.expected(
             attempt.case,
-            Moment(
+            FaultMoment(
                 situation=situation,
                 within=self.wishes.within,
                 fault=max(0.0, self.fault - attempt.began),

@@ -20,7 +20,7 @@ POOLER: Final = "pooler"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class FaultMoment:
     """One attempt's situation, and when the fault and the takeover came, counted from its start."""
 
     situation: Situation
@@ -29,7 +29,7 @@ class Moment:
     takeover: float  # s
 
 
-Expected = Callable[[Case, Moment], Prediction]
+Expected = Callable[[Case, FaultMoment], Prediction]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Scenario:
     fence: Callable[[Lab], None] | None = None
 
 
-def _silent(case: Case, moment: Moment) -> Prediction:
+def _silent(case: Case, moment: FaultMoment) -> Prediction:
     return _BY_CASE[case](moment.situation)
 
 
@@ -63,7 +63,7 @@ _BY_CASE: Final[Mapping[Case, Callable[[Situation], Prediction]]] = {
 }
 
 
-def _at_once(case: Case, moment: Moment) -> Prediction:
+def _at_once(case: Case, moment: FaultMoment) -> Prediction:
     """The machine's kernel refuses or resets immediately."""
     return Prediction(
         case=case,
@@ -73,7 +73,7 @@ def _at_once(case: Case, moment: Moment) -> Prediction:
     )
 
 
-def _frozen(case: Case, moment: Moment) -> Prediction:
+def _frozen(case: Case, moment: FaultMoment) -> Prediction:
     """TCP works, so only the client's own limits count."""
     found = predict.frozen(moment.situation)
     limit = moment.situation.client.connect_timeout
@@ -83,7 +83,7 @@ def _frozen(case: Case, moment: Moment) -> Prediction:
     return replace(found, case=case, span=Band.exactly(limit), decided_by=decided)
 
 
-def _moved(case: Case, moment: Moment) -> Prediction:
+def _moved(case: Case, moment: FaultMoment) -> Prediction:
     """Silent until the address is moved, which the kernel finds out at its next timer."""
     found = _silent(
         case, replace(moment, situation=replace(moment.situation, away=moment.takeover))
@@ -93,13 +93,13 @@ def _moved(case: Case, moment: Moment) -> Prediction:
     return replace(found, span=found.noticed, decided_by="the first timer after the address moved")
 
 
-def _as_ever(case: Case, _moment: Moment) -> Prediction:
+def _as_ever(case: Case, _moment: FaultMoment) -> Prediction:
     """The old primary continues as if nothing had happened."""
     words = "the old primary does not notice and answers"
     return Prediction(case=case, span=Band.exactly(0.0), decided_by=words, steps=())
 
 
-def _pooled(case: Case, moment: Moment) -> Prediction:
+def _pooled(case: Case, moment: FaultMoment) -> Prediction:
     """PgBouncer's limits; its client has none. It checks waiting clients three times a second."""
     now = moment.situation
     advised = settings("pgbouncer", moment.within, now.kernel, now.path).cases
@@ -173,7 +173,6 @@ SCENARIOS: Final = {
 
 
 def scenario(name: str) -> Scenario:
-    """Return a scenario by name."""
     if name not in SCENARIOS:
         raise BadValue(f"unknown scenario {name!r}", f"Use one of {', '.join(SCENARIOS)}.")
     return SCENARIOS[name]

@@ -92,7 +92,6 @@ class LabServer:
         return False
 
     def promote(self) -> None:
-        """Make it a primary, and wait until it is one."""
         self._run("pg_ctl", "promote", "-w", "-D", self.data)
 
     def streams_to(self, standby: LabServer) -> bool:
@@ -117,7 +116,6 @@ class LabServer:
         self.machine.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Resume a frozen server."""
         self.machine.signal(signal.SIGCONT)
 
     def _run(self, program: str, *arguments: str | Path) -> None:

@@ -32,7 +32,6 @@ def lines(told: PlayedScenario) -> Iterator[str]:
 
 
 def limits(told: PlayedScenario) -> str:
-    """The clients' settings."""
     given = {**told.parameters, **told.sysctls}
     return " ".join(f"{name}={value}" for name, value in given.items()) or "nothing set"
 

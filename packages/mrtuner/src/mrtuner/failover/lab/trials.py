@@ -38,7 +38,6 @@ class Attempt:
 
     @property
     def seconds(self) -> float | None:
-        """How long it hung."""
         return None if self.ended is None else self.ended - self.began
 
 
@@ -103,6 +102,5 @@ def _timed(attempt: Attempt, after: float, call: Callable[[], object]) -> None:
 
 
 def _path(conn: Connection) -> Path:
-    """The path according to its socket now."""
     seen = options(conn.fileno())
     return Path(rtt=seen.rtt, rto=seen.rto)

@@ -109,13 +109,13 @@ def local(root: Path = _ROOT) -> Kernel:
             "this machine has no Linux TCP settings to read",
             "Run sysctl -a > FILE on the client machine, then give --sysctl FILE.",
         )
-    found: dict[str, Any] = {name: int(root.joinpath(name).read_text()) for name in _present(root)}
+    found: dict[str, Any] = {
+        name: int(root.joinpath(name).read_text())
+        for name in _BOUNDS
+        if root.joinpath(name).is_file()
+    }
     origin = dict.fromkeys(found, "this machine")
     return Kernel(hz=local_hz(), release=_release(platform.release()), **found, origin=origin)
-
-
-def _present(root: Path) -> list[str]:
-    return [name for name in _BOUNDS if root.joinpath(name).is_file()]
 
 
 def local_hz() -> int:

@@ -34,7 +34,6 @@ class Band:
 
     @classmethod
     def exactly(cls, seconds: float) -> Band:
-        """Return the span of a fixed duration."""
         return cls(seconds, seconds, seconds)
 
     @classmethod
@@ -53,15 +52,12 @@ class Band:
         )
 
     def plus(self, other: Band) -> Band:
-        """Return the span of both durations, one after the other."""
         return Band(self.low + other.low, self.mid + other.mid, self.high + other.high)
 
     def times(self, count: int) -> Band:
-        """Return the span of `count` of them, one after the other."""
         return Band(self.low * count, self.mid * count, self.high * count)
 
     def at_most(self, other: Band) -> Band:
-        """Return the span of whichever ends first."""
         return Band(min(self.low, other.low), min(self.mid, other.mid), min(self.high, other.high))
 
     def covers(self, seconds: float, *, slack: float = 0.0) -> bool:

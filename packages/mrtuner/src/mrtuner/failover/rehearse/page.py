@@ -21,10 +21,10 @@ from mrtuner.rehearsal.page import (
     by_time,
     in_order,
     met,
-    moment_line,
+    moment_lines,
     shown,
 )
-from mrtuner.tables import bulleted
+from mrtuner.tables import aligned, bulleted
 
 __all__ = ["lines", "moments", "page"]
 
@@ -51,7 +51,7 @@ def lines(told: RehearsalDocument) -> Iterator[str]:
     for way in told.ways:
         yield ""
         yield from wrap(f"{way.way} ({way.place}): {' '.join(way.findings)}", WIDE)
-        yield from (moment_line(moment) for moment in moments(way))
+        yield from moment_lines(moments(way))
         yield ""
         yield from _hangs(way)
     yield from bulleted("what this does not show", told.limits)
@@ -75,9 +75,9 @@ def _reconnected(way: RehearsedWay) -> Iterator[Moment]:
 
 def _hangs(way: RehearsedWay) -> Iterator[str]:
     """Yield a client's longest wait in each case, and the prediction for a silent server."""
-    yield f"  {'case':<32}{'waited at most':>16}   predicted, if the server vanishes"
-    for one in way.hangs:
-        yield f"  {one.words:<32}{waited(one):>16}   {pretty_prediction(one.predicted)}"
+    head = ("  case", "waited at most", "predicted, if the server vanishes")
+    rows = [(f"  {one.words}", waited(one), pretty_prediction(one.predicted)) for one in way.hangs]
+    yield from aligned([head, *rows], right={1})
 
 
 def waited(hang: MeasuredHang) -> str:

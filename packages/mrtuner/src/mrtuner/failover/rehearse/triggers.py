@@ -18,7 +18,7 @@ from mrtuner.rehearsal.run import News
 _LINES: Final = 5
 
 
-class Command:
+class CommandTrigger:
     """A command line of the user's, run without a shell; the timeline shows its last output.
 
     It runs with an empty stdin while clients are probed, and is terminated if it is still running
@@ -38,7 +38,7 @@ class Command:
         self._output: IO[bytes] = TemporaryFile()  # noqa: SIM115 - closed at the end of the block
         self._told = False
 
-    def __enter__(self) -> Command:
+    def __enter__(self) -> CommandTrigger:
         return self
 
     def __exit__(self, *_: object) -> None:

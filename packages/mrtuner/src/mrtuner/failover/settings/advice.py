@@ -86,7 +86,6 @@ def _applied(limits: Bounds, kernel: Kernel) -> Kernel:
 
 
 def stack_of(name: str) -> Stack:
-    """Return a stack by name."""
     if name not in STACKS:
         raise BadValue(f"unknown stack {name!r}", f"Use one of {', '.join(STACKS)}.")
     return STACKS[name]

@@ -53,7 +53,6 @@ class Bounds:
     pool_wait: int
     validation: int  # of a pool's connection check
     dns_ttl: int
-    longest_query: float | None
     read_timeout: int | None  # None: the longest legitimate query is unknown
 
     @property
@@ -123,7 +122,6 @@ def bounds(
         pool_wait=int(within) - 1,  # PgBouncer checks only now and then
         validation=1 if within < _LONGEST else 2,
         dns_ttl=_DNS_TTL,
-        longest_query=longest_query,
         read_timeout=_read_timeout(within - spent - cancelling, within, longest_query),
     )
 

@@ -38,8 +38,6 @@ class BusiestSessions:
 
     begin: datetime  # of the busiest step, UTC
     applications: tuple[ApplicationLoad, ...]  # the busiest first
-    most_clients: int | None  # sessions of clients, of all
-    most_at: datetime | None
     max_connections: int | None
     cpus: int | None  # that the server can use
 
@@ -67,10 +65,7 @@ def busiest_sessions(
     for row in chosen:
         sums[row["step"]] = sums.get(row["step"], 0.0) + row["active"]
     busiest = max(sums, key=lambda step: (sums[step], -step))
-    cpus, (most, at, maximum) = (
-        facts(history, about.instance).get("cpus"),
-        most_clients(history, about),
-    )
+    cpus = facts(history, about.instance).get("cpus")
     return BusiestSessions(
         begin=datetime.fromtimestamp(busiest * STEP, UTC),
         applications=tuple(
@@ -78,9 +73,7 @@ def busiest_sessions(
             for row in sorted(chosen, key=lambda row: (-row["active"], row["application"]))
             if row["step"] == busiest
         ),
-        most_clients=most,
-        most_at=at,
-        max_connections=maximum,
+        max_connections=most_clients(history, about)[2],
         cpus=int(float(cpus.value)) if cpus is not None else None,
     )
 

@@ -49,13 +49,21 @@ class HistoryCheckpoints:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlowestMinute:
-    """The minute with the most active sessions: what they waited for, and what ran."""
+class HistoryWait:
+    """What sessions waited for."""
 
-    at: datetime
-    load: float
-    waits: tuple[tuple[str, float], ...]  # event and sessions, most first
-    statements: tuple[HistoryStatement, ...]
+    event: Annotated[str, Doc("class and event, or CPU")]
+    sessions: Annotated[float, Doc("sessions on average")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryMinute:
+    """The minute with the most active sessions."""
+
+    at: Annotated[datetime, Doc("UTC")]
+    load: Annotated[float, Doc("average active sessions")]
+    waits: Annotated[tuple[HistoryWait, ...], Doc("most first")]
+    statements: Annotated[tuple[HistoryStatement, ...], Doc("that took most time")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +77,7 @@ class Summary:
     statements: tuple[HistoryStatement, ...]
     checkpoints: HistoryCheckpoints
     host: HistoryHost | None
-    slowest: SlowestMinute | None
+    slowest: HistoryMinute | None
     changes: tuple[HistoryChange, ...]
     gaps: tuple[HistoryGap, ...]
     damaged: tuple[str, ...]
@@ -141,7 +149,7 @@ def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def slowest_minute(history: History, about: HistoryPeriod) -> SlowestMinute | None:
+def slowest_minute(history: History, about: HistoryPeriod) -> HistoryMinute | None:
     """What the busiest minute's sessions waited for, and what ran; None if none was active."""
     busiest = busiest_minute(history, about)
     if busiest is None:
@@ -158,10 +166,12 @@ def slowest_minute(history: History, about: HistoryPeriod) -> SlowestMinute | No
     beats = beats_by_minute(history, within)[minute]
     # A sample of statements covers the minute before it.
     after = HistoryPeriod(instance=about.instance, begin=minute, end=minute + timedelta(minutes=2))
-    return SlowestMinute(
+    return HistoryMinute(
         at=minute,
         load=load,
-        waits=tuple((row["event"], row["samples"] / beats) for row in waits),
+        waits=tuple(
+            HistoryWait(event=row["event"], sessions=row["samples"] / beats) for row in waits
+        ),
         statements=statements(history, after, 3),
     )
 

@@ -81,7 +81,7 @@ def incidents(
     found = [
         *_lock_queues(history, within),
         *_storms(history, within),
-        *_slower(history, within, changes),
+        *_slow_queries(history, within, changes),
         *_forced_checkpoints(history, within),
         *(
             Incident(kind="event", begin=one.at, end=one.at, text=f"{one.what}: {one.detail}",
@@ -243,7 +243,7 @@ def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
 # Statements
 
 
-def _slower(
+def _slow_queries(
     history: History, about: HistoryPeriod, changes: Sequence[HistoryChange]
 ) -> Iterator[Incident]:
     """Statements that took longer per call for a while, with what changed just before."""

@@ -23,10 +23,9 @@ _COVERED: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peaks:
-    """Each counter in its own busiest window of a period, and when WAL was highest."""
+    """Each counter in its own busiest window of a period."""
 
     activity: Activity
-    wal_at: datetime | None  # end of the window with most WAL, UTC
     begin: datetime
     end: datetime
 
@@ -78,7 +77,6 @@ def peaks(history: History, about: HistoryPeriod) -> Peaks:
             peak_sessions=sessions["clients"],
             peak_active=sessions["active"],
         ),
-        wal_at=busiest["time"] if busiest["bytes"] else None,
         begin=about.begin,
         end=about.end,
     )

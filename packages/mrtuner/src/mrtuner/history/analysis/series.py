@@ -45,7 +45,6 @@ class Grid:
 
     @property
     def times(self) -> list[int]:
-        """When each step begins, in seconds since 1970."""
         return [self.begin + n * self.step for n in range(self.count)]
 
     @property

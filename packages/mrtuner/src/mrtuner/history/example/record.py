@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from mrtuner.errors import Refused
-from mrtuner.history.example.server import MAX_CONNECTIONS, Minute, Server
+from mrtuner.history.example.server import MAX_CONNECTIONS, ExampleServer, Minute
 from mrtuner.history.example.statements import LOADS
 from mrtuner.history.recording.managed import CLOUDWATCH, METRICS
-from mrtuner.history.recording.sample import Identity, Row, Sample
+from mrtuner.history.recording.sample import Identity, Row, SourceSample
 from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.layout import MICRO
-from mrtuner.history.store.writer import Batch, Event, Writer
+from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 
 INSTANCE: Final = "shop-prod"
 VERSION: Final = 160004
@@ -95,7 +95,7 @@ def _batches(
     forgotten: tuple[datetime, datetime] | None,
 ) -> Iterator[Batch]:  # fmt: skip
     # The random numbers protect no secret, and must be the same each time.
-    server = Server(random=random.Random(2021))  # noqa: S311
+    server = ExampleServer(random=random.Random(2021))  # noqa: S311
     settings = {name: value for name, (value, _) in _SETTINGS.items()}
     machine = dict(_MACHINE)
     for number, now in enumerate(minutes):
@@ -106,7 +106,7 @@ def _batches(
             settings |= one.settings or {}
             machine |= one.machine or {}
         server.max_wal_size = int(settings["max_wal_size"])
-        samples: list[Sample] = []
+        samples: list[SourceSample] = []
         if now is not None:
             held = _held_for(forgotten, at)
             server.pass_minute(now, held_for=held)
@@ -124,7 +124,7 @@ def _batches(
             samples=tuple(samples),
             texts={load.query_id: load.text for load in LOADS} if number == 0 else {},
             events=tuple(
-                Event(at=_micro(one.at), instance=INSTANCE, kind=one.kind, detail=one.detail)
+                HistoryEvent(at=_micro(one.at), instance=INSTANCE, kind=one.kind, detail=one.detail)
                 for one in events if one.detail
             ),
         )  # fmt: skip
@@ -137,16 +137,16 @@ class _Recorder:
     sources: Mapping[str, Source]
     start: datetime
 
-    def sample(self, at: datetime, name: str, rows: Sequence[Mapping[str, Any]]) -> Sample:
+    def sample(self, at: datetime, name: str, rows: Sequence[Mapping[str, Any]]) -> SourceSample:
         """A sample of a source; columns that a row does not have are null."""
         source = self.sources[name]
         names = [column.name for column in source.columns]
-        return Sample(
+        return SourceSample(
             source=source, at=_micro(at), monotonic=(at - self.start).total_seconds(), cost=0.001,
             rows=tuple(Row(values=tuple(map(row.get, names)), reset=None) for row in rows),
         )  # fmt: skip
 
-    def metrics(self, at: datetime, values: Mapping[str, float]) -> Sample:
+    def metrics(self, at: datetime, values: Mapping[str, float]) -> SourceSample:
         """Return CloudWatch's point of a minute, stamped with its beginning."""
         row = {
             column: round(values[metric], 6)
@@ -155,7 +155,9 @@ class _Recorder:
         }
         return self.sample(at, "cloudwatch", [row])
 
-    def looks(self, server: Server, now: Minute, begin: datetime, held: float) -> Iterator[Sample]:
+    def looks(
+        self, server: ExampleServer, now: Minute, begin: datetime, held: float
+    ) -> Iterator[SourceSample]:
         """Yield the samples of sessions in a minute, one every `_LOOK` seconds."""
         for second in range(0, 60, _LOOK):
             at = begin + timedelta(seconds=second)

@@ -27,7 +27,6 @@ _QUIET: Final = 0.15
 _WAL: Final = 0.45
 #: Share of an undisturbed call that runs on a CPU.
 _ON_CPU: Final = 0.5
-_TOAST_AND_INDEXES: Final = 1.3
 #: Share of the order items' sequence that is used when the example begins.
 _ITEMS_NUMBERED: Final = 0.31
 MAX_CONNECTIONS: Final = 400
@@ -49,7 +48,7 @@ class Minute:
 
 
 @dataclass
-class Server:
+class ExampleServer:
     """The server's counters since it was created; `pass_minute` advances them."""
 
     random: random.Random
@@ -299,5 +298,4 @@ def sessions(load: Load, now: Minute) -> float:
 
 
 def _waiting(load: Load, now: Minute) -> float:
-    """Return the share of a call's time that it waits."""
     return 1 - _ON_CPU * load.ms / call_ms(load, now)

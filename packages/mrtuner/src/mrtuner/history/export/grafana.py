@@ -17,7 +17,7 @@ _OF: Final = '{server="$server"}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class PanelSeries:
     """One expression of a panel."""
 
     expression: str
@@ -33,14 +33,14 @@ class Panel:
     """One chart of the dashboard."""
 
     title: str
-    series: tuple[Series, ...]
+    series: tuple[PanelSeries, ...]
     stacked: bool = False
 
 
 def _shown(
     source: str, *columns: str, by: tuple[str, ...] = (), top: int | None = None,
     hourly: bool = False, line: bool = False,
-) -> tuple[Series, ...]:  # fmt: skip
+) -> tuple[PanelSeries, ...]:  # fmt: skip
     """Return a series for each column of a source: gauges as they are, counters per second.
 
     Rows are summed by the keys in `by`. Legends name the keys, and the column if there are several.
@@ -50,9 +50,9 @@ def _shown(
     rows = " ".join(f"{{{{{key}}}}}" for key in by)
     several = len(columns) > 1
 
-    def series(column: Column) -> Series:
+    def series(column: Column) -> PanelSeries:
         name = column.name.removesuffix("_ms")
-        return Series(
+        return PanelSeries(
             expression=_expression(source, column, by, top, hourly=hourly),
             legend=f"{name} {rows}".strip() if several or not by else rows,
             unit="short" if hourly else _unit(column),
@@ -86,15 +86,15 @@ def _unit(column: Column) -> str:
     return (_RATES if column.kind is Kind.COUNTER else _GAUGES)[column.unit]
 
 
-_LOAD: Final = Series(
+_LOAD: Final = PanelSeries(
     expression=f"{own_metric(LOAD)}{_OF}", legend="{{wait_type}}", unit="short", interval=60,
     about=f"{OWN[LOAD]}, by what they wait for. Sessions above the line wait.",
 )  # fmt: skip
-_LAG: Final = Series(
+_LAG: Final = PanelSeries(
     expression=f"max by (server, source) ({own_metric(LAG)}{_OF})", legend="{{source}}", unit="s",
     interval=60, about=OWN[LAG],
 )  # fmt: skip
-_UP: Final = Series(
+_UP: Final = PanelSeries(
     expression=f"{own_metric(UP)}{_OF}", legend="up", unit="short", interval=60, about=OWN[UP],
 )  # fmt: skip
 

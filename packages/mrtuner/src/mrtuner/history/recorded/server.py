@@ -163,7 +163,6 @@ def _server(history: History, about: HistoryPeriod, known: Facts) -> Server | No
         standby=who is not None and who.standby,
         standbys=0,
         connections=now.get("clients") or 0,
-        peak_connections=activity.peak_sessions,
         databases={
             row["database"]: Bytes(row["bytes"])
             for row in _last(history, about, "sizes", ("bytes",), "database")
@@ -171,7 +170,6 @@ def _server(history: History, about: HistoryPeriod, known: Facts) -> Server | No
         },
         relations=(),
         extensions=(),
-        available_extensions=frozenset(),
         activity=activity,
         data_directory=typed["data_directory"].setting if "data_directory" in typed else None,
         local_pid=None,

@@ -15,7 +15,7 @@ from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.history.recording.outlet import Outlet
 from mrtuner.history.recording.rounds import PACE, Rounds
-from mrtuner.history.recording.sample import Sample, Sampler
+from mrtuner.history.recording.sample import Sampler, SourceSample
 from mrtuner.history.recording.silence import SilentSessions
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store.writer import Batch
@@ -38,7 +38,7 @@ class DatabasesWatch:
         #: What is missing by source and database; "" stands for the database itself.
         self._lacks: dict[tuple[str, str], Missing] = {}
         #: The last sample by source and database: one that cannot be read now is not gone.
-        self._known: dict[tuple[str, str], Sample] = {}
+        self._known: dict[tuple[str, str], SourceSample] = {}
 
     def run(self) -> None:
         """Sample until told to stop."""
@@ -98,7 +98,7 @@ class DatabasesWatch:
             self._lacks[source_name, name] = lack
         return read
 
-    def _merged(self, source: Source) -> Sample:
+    def _merged(self, source: Source) -> SourceSample:
         parts = [one for (name, _), one in sorted(self._known.items()) if name == source.name]
         latest = max(parts, key=lambda one: one.monotonic)
         return replace(

@@ -11,7 +11,7 @@ from mrtuner.facts import Missing
 from mrtuner.history.recording.outlet import Outlet
 from mrtuner.history.recording.program import Place
 from mrtuner.history.recording.rounds import PACE, Rounds
-from mrtuner.history.recording.sample import Programs, Sample
+from mrtuner.history.recording.sample import Programs, SourceSample
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store.writer import Batch
 from mrtuner.postgres.local import is_postgres
@@ -43,7 +43,6 @@ class HostWatch:
             self._thread.start()
 
     def end(self) -> None:
-        """Let the thread see that recording ends."""
         self._wake.set()
 
     def _run(self) -> None:
@@ -68,7 +67,7 @@ class HostWatch:
         if samples:
             self.outlet.send(samples)
 
-    def _sampled(self, programs: Programs, source: Source) -> Sample | None:
+    def _sampled(self, programs: Programs, source: Source) -> SourceSample | None:
         """Sample a source; None if it can only be read while the server runs, and it does not."""
         pid = programs.place.postmaster
         if pid is not None and not source.of_machine and not is_postgres(pid):

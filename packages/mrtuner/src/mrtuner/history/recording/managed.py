@@ -19,7 +19,7 @@ from mrtuner.aws.session import Account, client
 from mrtuner.errors import MrTunerError
 from mrtuner.history.recording.machine import rows_of_instance
 from mrtuner.history.recording.outlet import Outlet, Tell
-from mrtuner.history.recording.sample import Row, Sample
+from mrtuner.history.recording.sample import Row, SourceSample
 from mrtuner.history.recording.source import Source, built_in, parse
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.writer import Batch
@@ -200,16 +200,16 @@ class CloudWatchThread:
             outlet.send()
 
 
-def _sample(at: datetime, row: Mapping[str, float]) -> Sample:
+def _sample(at: datetime, row: Mapping[str, float]) -> SourceSample:
     values = tuple(row.get(column) for column in _COLUMNS)
-    return Sample(
+    return SourceSample(
         source=CLOUDWATCH, at=_micro(at), monotonic=at.timestamp(), cost=0.0,
         rows=(Row(values=values, reset=None),),
     )  # fmt: skip
 
 
-def _described(rows: tuple[Row, ...], at: datetime) -> Sample:
-    return Sample(
+def _described(rows: tuple[Row, ...], at: datetime) -> SourceSample:
+    return SourceSample(
         source=built_in()["machine"], at=_micro(at), monotonic=at.timestamp(), cost=0.0, rows=rows
     )
 

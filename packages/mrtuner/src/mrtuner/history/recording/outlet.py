@@ -8,8 +8,8 @@ from dataclasses import replace
 from queue import Full, Queue
 
 from mrtuner.facts import Missing
-from mrtuner.history.recording.sample import Identity, Sample
-from mrtuner.history.store.writer import Batch, Event
+from mrtuner.history.recording.sample import Identity, SourceSample
+from mrtuner.history.store.writer import Batch, HistoryEvent
 
 #: Called with a sentence for the operator.
 Tell = Callable[[str], None]
@@ -29,13 +29,13 @@ class Outlet:
 
     def note(self, kind: str, detail: str, at: int | None = None) -> None:
         """Add an event of the time `at` [µs since 1970], by default now."""
-        event = Event(
+        event = HistoryEvent(
             at=at or timestamp(), instance=self._unsent.instance, kind=kind, detail=detail
         )
         self._unsent = replace(self._unsent, events=(*self._unsent.events, event))
 
     def send(
-        self, samples: Iterable[Sample] = (), texts: Mapping[int, str] | None = None,
+        self, samples: Iterable[SourceSample] = (), texts: Mapping[int, str] | None = None,
         missing: Iterable[Missing] | None = None,
     ) -> bool:  # fmt: skip
         """Hand over what was read; return False if the queue is full.
@@ -61,5 +61,4 @@ class Outlet:
 
 
 def timestamp() -> int:
-    """The time in microseconds since 1970."""
     return time.time_ns() // 1000

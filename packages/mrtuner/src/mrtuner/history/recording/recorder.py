@@ -25,13 +25,13 @@ from mrtuner.history.recording.databases_watch import DatabasesWatch
 from mrtuner.history.recording.host_watch import HostWatch
 from mrtuner.history.recording.outlet import Outlet, Tell, timestamp
 from mrtuner.history.recording.rounds import PACE, Rounds
-from mrtuner.history.recording.sample import Sample, Sampler
+from mrtuner.history.recording.sample import Sampler, SourceSample
 from mrtuner.history.recording.silence import SILENCE, SilentSessions
 from mrtuner.history.recording.source import CONNECTION, Source
 from mrtuner.history.recording.statement_text import normalized
 from mrtuner.history.store import opening, sealing
 from mrtuner.history.store.layout import HOUR, MICRO
-from mrtuner.history.store.writer import Batch, Event, Writer
+from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.units import pretty_bytes
 
@@ -71,7 +71,7 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RecordingLimits:
     """Limits on recording."""
 
     budget: float = BUDGET  # share of a session's time
@@ -85,7 +85,7 @@ class Limits:
 def record(
     writer: Writer, instances: Sequence[Instance], stop: threading.Event, *,
     managed: ManagedFleet | None = None, publish: Publish | None = None,
-    limits: Limits | None = None, tell: Tell | None = None,
+    limits: RecordingLimits | None = None, tell: Tell | None = None,
 ) -> None:  # fmt: skip
     """Record these instances until `stop` is set, then store everything that was read.
 
@@ -98,7 +98,7 @@ def record(
     Raises:
         MrTunerError: `stop` was set while nothing could be written; it says what was lost.
     """
-    limits = limits or Limits()
+    limits = limits or RecordingLimits()
     tell = tell or _silent
     known = managed.instances if managed else ()
     queue: Queue[Batch] = Queue(maxsize=_AHEAD * (len(instances) + len(known)))
@@ -198,7 +198,7 @@ def _full(batches: Sequence[Batch], since: int, why: str) -> Iterator[Batch]:
     """Yield for each instance the event that nothing could be stored."""
     seconds = (timestamp() - since) / MICRO
     for instance in dict.fromkeys(batch.instance for batch in batches):
-        event = Event(
+        event = HistoryEvent(
             at=since, instance=instance, kind="full",
             detail=f"nothing could be stored for {seconds:.0f} s: {why}",
         )  # fmt: skip
@@ -220,7 +220,7 @@ def _named(writer: Writer) -> Iterator[None]:
 class _Upkeep:
     """Looks after the files each hour, in a thread of its own. `with _Upkeep(…) as upkeep:`."""
 
-    def __init__(self, writer: Writer, tell: Tell, limits: Limits) -> None:
+    def __init__(self, writer: Writer, tell: Tell, limits: RecordingLimits) -> None:
         self.writer, self.tell, self.limits = writer, tell, limits
         self.due = 0
         self.pool = ThreadPoolExecutor(1, "record upkeep")
@@ -230,7 +230,6 @@ class _Upkeep:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Wait for the upkeep under way."""
         self.pool.shutdown()
         if self.running is not None:
             self.running.result()
@@ -264,7 +263,7 @@ class _Upkeep:
                 lambda writer: sealing.move_to_parquet(writer, now, hourly=self.limits.hourly),
             "files are not merged for now": lambda writer: sealing.compact(writer, now),
             "old files stay for now":
-                lambda writer: sealing.expire(writer, now, largest=self.limits.largest),
+                lambda writer: sealing.delete_past_retention(writer, now, self.limits.largest),
             "unused files stay for now": lambda writer: sealing.sweep(writer, now),
         }  # fmt: skip
         largest, recent = self.limits.largest, sealing.recent_bytes(self.writer.directory)
@@ -318,7 +317,7 @@ class _Watch:
 
     def __init__(
         self, instance: Instance, sources: Iterable[Source], queue: Queue[Batch],
-        stop: threading.Event, tell: Tell, *, silent: SilentSessions, limits: Limits,
+        stop: threading.Event, tell: Tell, *, silent: SilentSessions, limits: RecordingLimits,
         begin_after: float,
     ) -> None:  # fmt: skip
         self.instance, self.stop, self.silent, self.tell = instance, stop, silent, tell
@@ -393,19 +392,19 @@ class _Watch:
         if self.databases is not None:
             yield from self.databases.missing
 
-    def _sampled(self, sampler: Sampler, source: Source) -> Sample | None:
+    def _sampled(self, sampler: Sampler, source: Source) -> SourceSample | None:
         begin = time.monotonic()
         sample = sampler.sample(source)
         self.rounds.took(source, time.monotonic() - begin)
         return sample
 
-    def _texts(self, sampler: Sampler, samples: Iterable[Sample]) -> dict[int, str]:
+    def _texts(self, sampler: Sampler, samples: Iterable[SourceSample]) -> dict[int, str]:
         """The texts of statements that were not seen before."""
         ids = {
             row.values[place]
             for sample in samples
             if sample.source.name == "statements"
-            for place in [_place(sample.source, "query_id")]
+            for place in [[one.name for one in sample.source.columns].index("query_id")]
             for row in sample.rows
         }
         fresh = ids - self.known_texts
@@ -417,7 +416,3 @@ class _Watch:
         # Forget those that the server has evicted, or this set would grow without end.
         self.known_texts = self.known_texts & ids | fresh
         return {number: normalized(text) for number, text in found.items()}
-
-
-def _place(source: Source, column: str) -> int:
-    return [one.name for one in source.columns].index(column)

@@ -27,18 +27,15 @@ class Rounds:
         self.begin()
 
     def begin(self) -> None:
-        """Make all sources due now."""
         self._adjusted = time.monotonic()
         self._due = dict.fromkeys(self.sources, self._adjusted)
 
     @property
     def wait(self) -> float:
-        """Seconds until a source is due."""
         now = time.monotonic()
         return max(0.0, min(self._due.values(), default=now + 1.0) - now)
 
     def due(self) -> Sequence[Source]:
-        """Return the sources that are due."""
         now = time.monotonic()
         return [self.sources[name] for name, when in self._due.items() if when <= now]
 

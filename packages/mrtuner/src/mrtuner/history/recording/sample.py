@@ -62,7 +62,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class SourceSample:
     """What one query of a source returned."""
 
     source: Source
@@ -98,7 +98,7 @@ class Sampler:
             row = self._dicts("recorder_identity")[0]
         return Identity(**row)
 
-    def sample(self, source: Source) -> Sample | None:
+    def sample(self, source: Source) -> SourceSample | None:
         """Return the rows of a source, or None where it cannot be read; `missing` says why.
 
         Raises psycopg.OperationalError when the session breaks.
@@ -191,7 +191,6 @@ class Sampler:
         )
 
     def _may(self, role: str) -> bool:
-        """Whether the session has the privileges of a role."""
         with self._answer(_PROMPT):
             found = self.conn.execute("SELECT pg_catalog.pg_has_role(%s, 'USAGE')", (role,))
         return bool(found.fetchone() == (True,))
@@ -249,7 +248,7 @@ class Programs:
     missing: dict[str, Missing] = field(default_factory=dict)
     _opened: dict[str, Rows] = field(default_factory=dict)
 
-    def sample(self, source: Source) -> Sample | None:
+    def sample(self, source: Source) -> SourceSample | None:
         """Return the rows of a source, or None where it cannot be read; `missing` says why."""
         if source.name not in self._opened and not self._open(source):
             return None
@@ -288,7 +287,7 @@ class Programs:
 
 def _timed(
     source: Source, read: Callable[[], tuple[Row, ...] | None], missing: dict[str, Missing]
-) -> Sample | None:
+) -> SourceSample | None:
     """Return what was read, with its times; None if nothing was, and `missing` says why."""
     at, monotonic = time.time_ns() // 1000, time.monotonic()
     rows = read()
@@ -296,7 +295,7 @@ def _timed(
         return None
     missing.pop(source.name, None)
     cost = time.monotonic() - monotonic
-    return Sample(source=source, at=at, monotonic=monotonic, rows=rows, cost=cost)
+    return SourceSample(source=source, at=at, monotonic=monotonic, rows=rows, cost=cost)
 
 
 #: The recorder's session only reads, waits for locks only briefly and uses one process.

@@ -66,7 +66,6 @@ def stored_columns(source: Source) -> tuple[tuple[str, Type], ...]:
 
 
 def column_names(source: Source) -> tuple[str, ...]:
-    """The names of a table's columns, in their order."""
     return ("time", "instance", *(name for name, _ in stored_columns(source)))
 
 

@@ -229,7 +229,7 @@ def _merge(writer: Writer, source: Source, files: Sequence[File], partition: str
     return len(sound)
 
 
-def expire(writer: Writer, now: int, *, largest: int | None = None) -> int:
+def delete_past_retention(writer: Writer, now: int, largest: int | None = None) -> int:
     """Take files off the list that are older than they are kept, and return how many.
 
     If the others and the database together are larger than `largest` [bytes], the oldest rows as

@@ -22,7 +22,7 @@ from mrtuner.errors import Refused, UsageError
 from mrtuner.facts import Missing
 from mrtuner.history.recording.growth import Key, by_key, grown
 from mrtuner.history.recording.incidents import change_of, incidents
-from mrtuner.history.recording.sample import Identity, Row, Sample
+from mrtuner.history.recording.sample import Identity, Row, SourceSample
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store import layout, opening, own
 from mrtuner.history.store.layout import HOUR, MICRO
@@ -36,7 +36,7 @@ _RECURRING: Final = {"eviction": HOUR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class HistoryEvent:
     """Something that happened to an instance or to its recording."""
 
     at: int
@@ -50,10 +50,10 @@ class Batch:
     """What was read of one instance at about one time."""
 
     instance: str
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[SourceSample, ...] = ()
     identity: Identity | None = None  # after a connection was made
     texts: Mapping[int, str] = field(default_factory=dict)
-    events: tuple[Event, ...] = ()
+    events: tuple[HistoryEvent, ...] = ()
     missing: tuple[Missing, ...] | None = None  # sources that cannot be read; None: as before
 
 
@@ -181,7 +181,6 @@ class Writer:
         return None if found is None else int(found[0])
 
     def files(self) -> list[File]:
-        """The Parquet files on the list, in the order of their numbers."""
         return listed(self.db)
 
     # The parts of a commit.
@@ -205,9 +204,9 @@ class Writer:
                     f"DELETE FROM {table} WHERE instance = ? AND {kept}", (instance, *machine)
                 )
             kind, detail = changed
-            self._events([Event(at=_now(), instance=instance, kind=kind, detail=detail)])
+            self._events([HistoryEvent(at=_now(), instance=instance, kind=kind, detail=detail)])
 
-    def _store(self, instance: str, sample: Sample, clocks: _Clocks) -> None:
+    def _store(self, instance: str, sample: SourceSample, clocks: _Clocks) -> None:
         source = sample.source
         seconds = self._elapsed(instance, sample, clocks)
         if source.compared:
@@ -215,7 +214,9 @@ class Writer:
             before = self._last_rows(instance, source)
             rows = grown(source, before, after)
             for kind, detail in incidents(source, before, after):
-                self._happened(Event(at=sample.at, instance=instance, kind=kind, detail=detail))
+                self._happened(
+                    HistoryEvent(at=sample.at, instance=instance, kind=kind, detail=detail)
+                )
             self._remember(instance, source, before or {}, after)
         else:
             rows = (row.values for row in sample.rows)
@@ -228,7 +229,7 @@ class Writer:
             [(at, instance, seconds, source.name, len(sample.rows), cost)],
         )
 
-    def _elapsed(self, instance: str, sample: Sample, clocks: _Clocks) -> float | None:
+    def _elapsed(self, instance: str, sample: SourceSample, clocks: _Clocks) -> float | None:
         """Return seconds since the previous sample, by the monotonic clock if possible, or None."""
         name = sample.source.name
         before = self.db.execute(
@@ -249,14 +250,16 @@ class Writer:
             self._jumped(instance, sample, by_wall - elapsed, clocks)
         return _rounded(elapsed)
 
-    def _jumped(self, instance: str, sample: Sample, by: float, clocks: _Clocks) -> None:
+    def _jumped(self, instance: str, sample: SourceSample, by: float, clocks: _Clocks) -> None:
         """Store that the clock jumped, once: each source notices it at its own next sample."""
         now = sample.at / MICRO - sample.monotonic
         known = clocks.jumped_to.get(instance)
         if known is None or abs(now - known) > _JUMP:
             clocks.jumped_to[instance] = now
             detail = f"the recorder's clock jumped by {by:+.1f} s"
-            self._events([Event(at=sample.at, instance=instance, kind="clock", detail=detail)])
+            self._events(
+                [HistoryEvent(at=sample.at, instance=instance, kind="clock", detail=detail)]
+            )
 
     def _last_rows(self, instance: str, source: Source) -> dict[Key, Row] | None:
         """Return the rows of the previous sample, or None if there is none with these columns."""
@@ -291,7 +294,7 @@ class Writer:
             "DELETE FROM last_row WHERE instance = ? AND source = ? AND key = ?", gone
         )
 
-    def _happened(self, event: Event) -> None:
+    def _happened(self, event: HistoryEvent) -> None:
         """Store an event, unless it is one that recurs and was stored a short time ago."""
         since = event.at - _RECURRING.get(event.kind, 0)
         if not self.db.execute(
@@ -301,7 +304,7 @@ class Writer:
         ).fetchone():
             self._events([event])
 
-    def _events(self, events: Iterable[Event]) -> None:
+    def _events(self, events: Iterable[HistoryEvent]) -> None:
         rows = [(one.at, one.instance, None, one.kind, one.detail) for one in events]
         self._insert(own.EVENTS, rows)
 

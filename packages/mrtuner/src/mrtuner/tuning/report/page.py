@@ -125,7 +125,6 @@ class Sorted:
 
     @property
     def restarts(self) -> int:
-        """How many of the changes need a restart."""
         return sum(1 for item in self.changes if item.restart)
 
 

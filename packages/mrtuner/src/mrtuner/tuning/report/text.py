@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.present.text import (
-    GAP,
-    Look,
-    column_widths,
-    heading,
-    paragraph,
-    row_lines,
-    table,
-    titled,
-)
+from mrtuner.present.text import Look, heading, paragraph, table, titled
+from mrtuner.tables import GAP, wrapped
 from mrtuner.units import pretty_bytes
 
 if TYPE_CHECKING:
@@ -59,22 +51,20 @@ def advice(tuning: Tuning, look: Look, *, everything: bool = False) -> Iterator[
         area: [_cells(item, tuning.situation.live) for item in items]
         for area, items in groupby(shown, key=lambda item: item.rule.area)
     }
-    widths = column_widths([header, *(row for rows in tables.values() for row in rows)])
+    head, *below = wrapped([header, *chain.from_iterable(tables.values())], look.width)
+    rest = iter(below)
     for number, (area, rows) in enumerate(tables.items()):
         yield from heading(area, look)
         if number == 0:
-            yield from row_lines(header, widths, look, style="quiet")
-        for row in rows:
-            yield from row_lines(row, widths, look)
+            yield from (look.painted(line, "quiet") for line in head)
+        yield from chain.from_iterable(islice(rest, len(rows)))
 
 
 def _suggestions(tuning: Tuning, look: Look) -> Iterator[str]:
     suggested = [_cells(item, tuning.situation.live) for item in tuning.values() if item.suggested]
     if suggested:
         yield from heading("suggestions: for you to decide, never applied", look)
-        widths = column_widths(suggested)
-        for row in suggested:
-            yield from row_lines(row, widths, look)
+        yield from chain.from_iterable(wrapped(suggested, look.width))
 
 
 def _kept(item: Advice) -> bool:
@@ -100,7 +90,6 @@ def _given(tuning: Tuning, look: Look) -> Iterator[str]:
 
 
 def dangers(tuning: Tuning, look: Look) -> Iterator[str]:
-    """Yield what can go wrong with the settings in force."""
     if tuning.dangers:
         yield from heading("danger: what can go wrong with the settings in force", look)
     for notice in tuning.dangers:
@@ -122,9 +111,7 @@ def _budget(budget: Budget, now: Budget | None, look: Look) -> Iterator[str]:
     ]
     left = budget.ceiling - budget.total
     table.append(("left over" if left >= 0 else "too much", pretty_bytes(abs(left)), "", ""))
-    widths = column_widths(table)
-    for row in table:
-        yield from row_lines(row, widths, look, right=1)
+    yield from chain.from_iterable(wrapped(table, look.width, right={1}))
 
 
 def _bar(size: int, budget: Budget, look: Look) -> str:

@@ -109,7 +109,7 @@ def checkpoint_completion_target_default() -> Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class WalLimit:
     """An upper limit of max_wal_size [bytes], and the reason for it."""
 
     size: Bytes
@@ -117,16 +117,16 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WalLimits:
     """What limits max_wal_size: the volume, and the recovery time allowed."""
 
-    volume: Limit
-    recovery: Limit
+    volume: WalLimit
+    recovery: WalLimit
     asked: bool  # the recovery time was given with --rto
     danger: int | None  # more than this [bytes] can fill the volume; None: unknown
 
     @property
-    def least(self) -> Limit:
+    def least(self) -> WalLimit:
         return min(self.recovery, self.volume, key=lambda limit: limit.size)
 
     def kept(self, now: int) -> int:
@@ -137,22 +137,22 @@ class Limits:
         full = self.danger is not None and kept > self.danger
         return min(kept, self.volume.size) if full else kept
 
-    def binding(self, now: int) -> Limit:
+    def binding(self, now: int) -> WalLimit:
         """The limit to name as the reason: the one that lowers the present value, if one does."""
         if self.asked and self.recovery.size < now:
             return self.recovery
         return self.least
 
 
-def limits_of(situation: Situation) -> Limits:
+def limits_of(situation: Situation) -> WalLimits:
     """What the volume holds, and what can be replayed in the recovery time allowed."""
     asked = situation.rto is not None
     seconds = situation.rto.seconds if situation.rto else USUAL_RTO
     replayed = Bytes(max(GiB, int(seconds * replay(situation.throughput).slow)))
     words = f"limited to what {pretty_duration(seconds)} can replay (--rto)"
-    return Limits(
+    return WalLimits(
         _limit_of_volume(situation.disk, situation.wal_disk),
-        Limit(replayed, words),
+        WalLimit(replayed, words),
         asked,
         volume_filled_by_wal(situation),
     )
@@ -164,16 +164,18 @@ def volume_filled_by_wal(situation: Situation) -> int | None:
     return None if disk is None or disk.size is None else disk.size // 2
 
 
-def _limit_of_volume(disk: Disk | None, wal_disk: WalDisk | None) -> Limit:
+def _limit_of_volume(disk: Disk | None, wal_disk: WalDisk | None) -> WalLimit:
     if wal_disk is None:
         if disk is None:
-            return Limit(UNSEEN_WAL, f"{_at_most(UNSEEN_WAL)} while the disk is unknown (--disk)")
-        return Limit(Bytes(max(LEAST_WAL, disk.room_for_wal)), "limited by disk size")
+            return WalLimit(
+                UNSEEN_WAL, f"{_at_most(UNSEEN_WAL)} while the disk is unknown (--disk)"
+            )
+        return WalLimit(Bytes(max(LEAST_WAL, disk.room_for_wal)), "limited by disk size")
     if wal_disk.room_for_wal is not None:
         room = Bytes(max(LEAST_WAL, wal_disk.room_for_wal))
-        return Limit(room, "limited by the size of WAL's own volume")
+        return WalLimit(room, "limited by the size of WAL's own volume")
     room = Bytes(min(UNSEEN_WAL, disk.room_for_wal) if disk else UNSEEN_WAL)
-    return Limit(room, f"{_at_most(room)} while WAL's volume is unknown (--wal-disk)")
+    return WalLimit(room, f"{_at_most(room)} while WAL's volume is unknown (--wal-disk)")
 
 
 def _at_most(size: int) -> str:
@@ -225,7 +227,7 @@ def _usual_room(situation: Situation) -> Expr:
     return greatest(size, least(MEMORY / 2, MOST_WAL))
 
 
-def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, limits: Limits) -> Verdict:
+def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, limits: WalLimits) -> Verdict:
     """PostgreSQL forces a checkpoint after max_wal_size / (1 + completion target), in whole
     segments and one early; this reverses both.
     """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC
 from typing import Final
 
-from mrtuner.change.record import Entry
+from mrtuner.change.record import ParameterChange
 from mrtuner.history.analysis.gaps import gaps
 from mrtuner.history.recording.rounds import PACE
 from mrtuner.web.journal import attributed_changes, entry, journal_owner
@@ -82,7 +82,7 @@ def _entry(view: View, number: int) -> list[Table]:
     ]  # fmt: skip
 
 
-def _setting(one: Entry) -> dict[str, str]:
+def _setting(one: ParameterChange) -> dict[str, str]:
     return {
         "name": one.name,
         "before": _shown(one.name, one.before),

@@ -22,9 +22,8 @@ from mrtuner.web.app import HEADERS, STATIC, tuner_page
 
 #: Names of the architectures for Lambda, and as in names of wheels.
 ARCHITECTURES: Final = {"arm64": "aarch64", "x86_64": "x86_64"}
-#: Versions of Python that Lambda runs on Amazon Linux 2023, whose C library is 2.34. Up to 3.11 it
-#: is Amazon Linux 2, whose 2.26 is too old for DuckDB's wheels.
-PYTHONS: Final = ("3.12", "3.13", "3.14")
+#: The C library of Amazon Linux 2023 is 2.34. With Python up to 3.11 Lambda runs on Amazon Linux 2,
+#: whose 2.26 is too old for DuckDB's wheels.
 _GLIBC: Final = 34
 _OLDEST_GLIBC: Final = 17
 #: Lambda's own limit for a package [bytes]. Source: Lambda quotas.
@@ -145,7 +144,6 @@ def _write_parameters(of: Deployment, path: Path) -> None:
 
 
 def _write_site(target: Path) -> None:
-    """Write the page as `mrtuner serve` shows it."""
     shutil.copytree(str(STATIC), target)
     (target / "tuner.html").write_text(tuner_page(), encoding="utf-8")
 

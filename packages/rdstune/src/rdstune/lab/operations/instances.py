@@ -184,7 +184,6 @@ def _matches(instance: Instance, asked: Mapping[str, set[str]]) -> bool:
 
 
 def _changes(instance: Instance, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that really change, with their new values."""
     asked = {field: params[name] for name, field in (WAITING | _AT_ONCE).items() if name in params}
     return {field: value for field, value in asked.items() if getattr(instance, field) != value}
 

@@ -84,7 +84,6 @@ class Servers:
                 server.peopled = True
 
     def stop(self, instance: Instance, mode: StopMode = "fast") -> None:
-        """Stop the instance's server."""
         server = self._servers.get(_key(instance))
         if server is not None:
             with server.lock:
@@ -123,14 +122,12 @@ class Servers:
         return dict(self._server(instance).aside)
 
     def remove(self, instance: Instance) -> None:
-        """Stop the server and delete its data."""
         with self._lock:
             server = self._servers.pop(_key(instance), None)
         if server is not None:
             self._remove(server)
 
     def clear(self) -> None:
-        """Remove all servers."""
         with self._lock:
             servers = list(self._servers.values())
             self._servers.clear()
@@ -138,7 +135,6 @@ class Servers:
             self._remove(server)
 
     def close(self) -> None:
-        """Remove all servers and end the guard."""
         with self._lock:
             self._closed = True
         self.clear()
@@ -193,7 +189,6 @@ class Guard:
         self._tell(f"-{directory}")
 
     def close(self) -> None:
-        """End the process."""
         if self._process is not None:
             self._process.communicate()
             self._process = None
@@ -330,5 +325,4 @@ def _write(path: Path, text: str) -> None:
 
 
 def _key(instance: Instance) -> str:
-    """Return the server's key: a cluster's members share one server."""
     return instance.cluster or instance.arn
