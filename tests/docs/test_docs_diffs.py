@@ -87,12 +87,12 @@ import sys
 from pathlib import Path
 from mrtuner.change.comment import DatabaseComment
 from mrtuner.change.journal import Journal
-from mrtuner.change.record import Change, Entry
+from mrtuner.change.record import Change, ParameterChange
 from mrtuner.change.transaction import unobserved
 from mrtuner.postgres.connect import connect
 
 dsn, state = sys.argv[1:]
-entry = Entry(name="postgres", before=None, after="ours", restart=False, in_force="")
+entry = ParameterChange(name="postgres", before=None, after="ours", restart=False, in_force="")
 with connect(dsn) as conn, Journal(Path(state)) as journal:
     change = Change(
         server="comment", address="here", method="comment", entries=(entry,), restarts=False
