@@ -156,8 +156,7 @@ def _finish(
 
         terminal.document(change_document(recovered, entries, outcome, undo))
         return
-    for line in _outcome_lines(outcome):
-        terminal.print_line(line)
+    terminal.print_lines(_outcome_lines(outcome))
     if undo:
         terminal.print_note(f"to undo: {undo}")
 
