@@ -35,7 +35,7 @@ from pathlib import Path
 from mrtuner.change.journal import Journal
 from mrtuner.rotate.answer import opened, upcoming
 from mrtuner.rotate.journal import RotationJournal
-from mrtuner.rotate.stores import File
+from mrtuner.rotate.stores import FileStore
 from rotating import IMPATIENT
 
 dsn, group, secret, step, when, act = sys.argv[1:]

@@ -107,8 +107,7 @@ def command(
     else:
         from mrtuner.check.text import lines
 
-        for line in lines(told, terminal.look(sys.stdout), everything=everything):
-            terminal.print_line(line)
+        terminal.print_lines(lines(told, terminal.look(sys.stdout), everything=everything))
     if html is not None:
         from mrtuner.check.page import page
 

@@ -90,8 +90,7 @@ def command(
         terminal.document(proving.document(proof))
     else:
         terminal.print_line()
-        for line in proving.lines(proof):
-            terminal.print_line(line)
+        terminal.print_lines(proving.lines(proof))
     _save(proof, output)
     if not as_json:
         _what_next(output, history)

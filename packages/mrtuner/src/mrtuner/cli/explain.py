@@ -55,8 +55,7 @@ def command(name: str | None, major: int | None, as_json: bool) -> None:
         )
         return
     look = terminal.look(sys.stdout)
-    for line in _contents(major, look) if parameter is None else _page(parameter, look):
-        terminal.print_line(line)
+    terminal.print_lines(_contents(major, look) if parameter is None else _page(parameter, look))
 
 
 def _checks() -> dict[str, Check]:
@@ -76,8 +75,7 @@ def _explain_check(check: Check, as_json: bool) -> None:
     look = terminal.look(sys.stdout)
     terminal.print_line(look.painted(f"{check.id} (check of {check.area})", "heading"))
     pairs = [("what", check.meaning), ("judged", check.judged), ("source", check.source)]
-    for line in entries(pairs, look):
-        terminal.print_line(line)
+    terminal.print_lines(entries(pairs, look))
 
 
 def _contents(major: int, look: Look) -> Iterator[str]:

@@ -250,8 +250,7 @@ def _tell(proof: Proof, as_json: bool) -> None:
     if as_json:
         terminal.document(proving.document(proof))
         return
-    for line in proving.lines(proof):
-        terminal.print_line(line)
+    terminal.print_lines(proving.lines(proof))
 
 
 def _nothing(as_json: bool) -> None:

@@ -134,10 +134,8 @@ def _print(found: Fleet) -> None:
     for one in found.unjudged:
         terminal.print_line(not_judged(one.name, one.why, one.supply))
     if found.ordered:
-        for line in aligned([_HEADER, *map(_cells, found.ordered)]):
-            terminal.print_line(line)
-    for line in _summary(found):
-        terminal.print_line(line)
+        terminal.print_lines(aligned([_HEADER, *map(_cells, found.ordered)]))
+    terminal.print_lines(_summary(found))
     for failure in found.failures:
         message = failure.error.message
         said = message if failure.region in message else f"{failure.region}: {message}"

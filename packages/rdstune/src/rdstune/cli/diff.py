@@ -58,8 +58,7 @@ def command(
 
         terminal.document(diff_document(found, notes))
     else:
-        for line in _screen(found, notes, everything=everything):
-            terminal.print_line(line)
+        terminal.print_lines(_screen(found, notes, everything=everything))
     check.conclude(found=found.to_do, unjudged=found.unjudged)
 
 

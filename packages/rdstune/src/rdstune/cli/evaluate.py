@@ -183,8 +183,7 @@ def _one(
         terminal.document(evaluation_document(found, major, engine))
     else:
         terminal.print_line(_title(found))
-        for line in entries(list(_entries(found)), terminal.look(sys.stdout)):
-            terminal.print_line(line)
+        terminal.print_lines(entries(list(_entries(found)), terminal.look(sys.stdout)))
     return found
 
 
@@ -256,8 +255,7 @@ def _print_table(found: list[Evaluation]) -> None:
     head = ("class", "memory", "vCPUs", "value", "size", "from", "to", "problem")
     shown = len(head) if any(each.problems for each in found) else len(head) - 1
     rows = [head, *(_cells(each) for each in found)]
-    for line in aligned([row[:shown] for row in rows], right=range(1, 7)):
-        terminal.print_line(line)
+    terminal.print_lines(aligned([row[:shown] for row in rows], right=range(1, 7)))
     terminal.print_note("memory: estimated DBInstanceClassMemory; extrapolated above 32 GB")
 
 

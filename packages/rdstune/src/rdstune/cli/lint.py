@@ -142,8 +142,7 @@ def _print(found: Sequence[tuple[WrittenGroup, tuple[Finding, ...]]]) -> None:
     look = terminal.look(sys.stdout)
     every = [finding for _, findings in found for finding in findings]
     for finding in sorted(every, key=lambda one: one.judged):
-        for line in _lines(finding, look):
-            terminal.print_line(line)
+        terminal.print_lines(_lines(finding, look))
     parameters = sum(len(group.entries) for group, _ in found)
     terminal.print_note(f"{_counted(every)} in {plural(parameters, 'parameter')}")
 

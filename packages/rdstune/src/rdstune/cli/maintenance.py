@@ -89,8 +89,7 @@ def command(
 
         terminal.document(maintenance_document(found, calendar, gap=minutes, now=now))
     else:
-        for line in _lines(found, calendar, minutes, zone, now):
-            terminal.print_line(line)
+        terminal.print_lines(_lines(found, calendar, minutes, zone, now))
     check.conclude(found=_something_to_do(found, calendar, minutes), unjudged=())
 
 

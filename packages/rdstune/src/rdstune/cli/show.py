@@ -69,9 +69,7 @@ def _show(
         return
     look = terminal.look(sys.stdout)
     lines = page.every_class if all_classes else None
-    for line in page.screen(made, here, everywhere, look):
-        terminal.print_line(line)
+    terminal.print_lines(page.screen(made, here, everywhere, look))
     if lines is not None:
         terminal.print_line()
-        for line in lines(made, everywhere, look):
-            terminal.print_line(line)
+        terminal.print_lines(lines(made, everywhere, look))

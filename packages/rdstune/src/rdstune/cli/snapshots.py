@@ -122,8 +122,7 @@ def template(output: Path | None) -> None:
 
 
 def _print(report: Report) -> None:
-    for line in _lines(report):
-        terminal.print_line(line)
+    terminal.print_lines(_lines(report))
     for copied in report.copies:
         if copied.error:
             terminal.print_error(f"{copied.source}: {copied.error}", copied.hint)

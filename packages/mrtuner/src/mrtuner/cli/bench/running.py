@@ -99,8 +99,7 @@ def show(record: Record, as_json: bool, other: Record | None = None) -> None:
         return
     from mrtuner.bench.report.text import lines
 
-    for line in lines(record, other):
-        terminal.print_line(line)
+    terminal.print_lines(lines(record, other))
 
 
 def _worse(record: Record) -> bool:

@@ -107,8 +107,7 @@ class CatalogChange:
         if as_json:
             terminal.document(self.told(recovered, entries, outcome, undo))
             return
-        for line in self._outcome_lines(outcome):
-            terminal.print_line(line)
+        terminal.print_lines(self._outcome_lines(outcome))
         if undo:
             terminal.print_note(f"to undo: {undo}")
 

@@ -34,6 +34,11 @@ def print_line(text: str = "") -> None:
     click.echo(line(text))
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    for text in lines:
+        print_line(text)
+
+
 def print_note(text: str = "") -> None:
     """Print a line for the user, not for a program, to stderr; unsafe text in it is escaped."""
     click.echo(line(text), err=True)
@@ -64,8 +69,7 @@ def answer(told: Document | dict[str, Any], lines: Iterable[str], as_json: bool)
     if as_json:
         document(told)
     else:
-        for text in lines:
-            print_line(text)
+        print_lines(lines)
 
 
 def as_json(data: Document | dict[str, Any]) -> str:

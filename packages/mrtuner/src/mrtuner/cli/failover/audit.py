@@ -51,6 +51,5 @@ def command(
 
         terminal.document(audit_document(done))
     else:
-        for line in text.audit(done):
-            terminal.print_line(line)
+        terminal.print_lines(text.audit(done))
     check.conclude(found=done.found, unjudged=done.unjudged)

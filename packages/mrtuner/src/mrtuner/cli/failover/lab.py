@@ -121,8 +121,7 @@ def _list(as_json: bool) -> None:
         known = [convert(one, KnownScenario) for one in SCENARIOS.values()]
         terminal.document(LabDocument(known=known))
         return
-    for line in aligned([(one.name, one.words) for one in SCENARIOS.values()]):
-        terminal.print_line(line)
+    terminal.print_lines(aligned([(one.name, one.words) for one in SCENARIOS.values()]))
 
 
 def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator[PlayedScenario]:
@@ -140,8 +139,7 @@ def _played(request: Request, names: tuple[str, ...], as_json: bool) -> Iterator
             told = play(replace(request, scenario=name), terminal.print_note)
         outcome = convert(told, PlayedScenario)
         if not as_json:
-            for line in (*lines(outcome), ""):
-                terminal.print_line(line)
+            terminal.print_lines((*lines(outcome), ""))
         yield outcome
 
 
@@ -188,8 +186,6 @@ def _say(session: Session, dsns: Mapping[str, str], as_json: bool) -> None:
         return
     terminal.print_line("run a client with:")
     terminal.print_line(f"  {entrance} psql {shlex.quote(dsns['both, read-write'])}")
-    for line in aligned([("  " + what, dsn) for what, dsn in dsns.items()]):
-        terminal.print_line(line)
+    terminal.print_lines(aligned([("  " + what, dsn) for what, dsn in dsns.items()]))
     terminal.print_line("type a command; Ctrl-C ends the lab:")
-    for line in aligned([("  " + verb, words) for verb, words in explained()]):
-        terminal.print_line(line)
+    terminal.print_lines(aligned([("  " + verb, words) for verb, words in explained()]))

@@ -63,5 +63,4 @@ def command(
 
         terminal.document(predict_document(found.situation, found.cases, found.between))
         return
-    for line in text.prediction(found.situation, found.cases, found.between):
-        terminal.print_line(line)
+    terminal.print_lines(text.prediction(found.situation, found.cases, found.between))

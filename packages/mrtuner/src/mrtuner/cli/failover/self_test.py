@@ -38,7 +38,6 @@ def command(ctx: click.Context, /, whole: bool, as_json: bool) -> None:
 
         terminal.document(selftest_document(done))
     else:
-        for line in done.lines():
-            terminal.print_line(line)
+        terminal.print_lines(done.lines())
     if not done.fits:
         ctx.exit(exit_codes.FAILED)
