@@ -42,6 +42,7 @@ class Statement:
     role: str | None  # None: dropped since
     calls: int
     seconds: float  # execution time of all calls together
+    rows: int | None = None  # returned or changed by all calls together; None: unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,17 +26,26 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _KEPT: Final = frozenset({"name", "parameter", "word"})
+#: Longer numbers are no positions, lengths or precisions.
+_SHORT: Final = 3
 
 
-def normalized(text: str) -> str:
+def normalized(text: str, *, positions: bool = False) -> str:
     """Return a statement with `?` for each literal, without comments, on one line.
+
+    With `positions`, short whole numbers stay, as in ORDER BY 1 or numeric(10, 2).
 
     >>> normalized("ALTER ROLE app PASSWORD 'hunter2' -- new")
     'ALTER ROLE app PASSWORD ?'
     >>> normalized('SELECT "a b", x1 FROM t WHERE id = $1 LIMIT 10')
     'SELECT "a b", x1 FROM t WHERE id = $1 LIMIT ?'
     """
-    return " ".join(_TOKEN.sub(_replaced, text).split())[:LONGEST]
+
+    def replaced(match: re.Match[str]) -> str:
+        short = positions and match[0].isdecimal() and len(match[0]) <= _SHORT
+        return match[0] if short else _replaced(match)
+
+    return " ".join(_TOKEN.sub(replaced, text).split())[:LONGEST]
 
 
 def _replaced(match: re.Match[str]) -> str:
