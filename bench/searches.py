@@ -35,7 +35,7 @@ from mrtuner.search.conclusion import interval
 from mrtuner.search.model import Measured, Search, Settings, Trial
 from mrtuner.search.race import Raced
 from mrtuner.tables import aligned
-from mrtuner.units import MiB
+from mrtuner.units import Bytes, MiB, pretty_bytes
 
 #: As small_volume.py has it: an insert into a table with three indexes.
 INSERTS = Path(__file__).with_name("inserts.sql").read_text()
@@ -142,8 +142,11 @@ def main() -> None:
     rows = [_row(place, name, seed, at_random) for place, name, seed, at_random in _wanted(options)]
     rows = [one for one in rows if one is not None]
     if rows:
-        text = json.dumps({"what": __doc__.partition("\n")[0], "searches": rows}, indent=1)
-        options.output.write_text(text + "\n")
+        document = {
+            "what": __doc__.partition("\n")[0], "cpus": os.cpu_count(), "memory": _memory(),
+            "clients": options.clients, "summary": list(summary(rows)), "searches": rows,
+        }  # fmt: skip
+        options.output.write_text(json.dumps(document, indent=1) + "\n")
         _tell(rows)
 
 
@@ -259,7 +262,8 @@ def _row(place: Path, name: str, seed: int, at_random: bool) -> dict[str, Any] |
         if found.result.found else None,
         "once more": _figures(more),
         "differences": [
-            {"name": one.name, "advice": one.advice, "found": one.value}
+            {"name": one.name, "advice": one.advice, "found": one.value,
+             "rule": one.name in found.advice}
             for one in found.result.differences
         ],
     }  # fmt: skip
@@ -347,6 +351,10 @@ def _agreed(found: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
         for each in one["differences"]:
             loads[f"{each['name']}, advised {each['advice']}"].add(f"{one['load']} {each['found']}")
     return loads
+
+
+def _memory() -> str:
+    return pretty_bytes(Bytes(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
 
 
 def say(text: str) -> None:

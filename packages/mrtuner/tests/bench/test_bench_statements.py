@@ -35,9 +35,7 @@ def session(embedded: Cluster) -> Iterator[Connection]:
         made.execute("DROP TABLE replayed, logged, empty")
 
 
-def one(
-    text: str, calls: int = 10, seconds: float = 1.0, rows: int | None = None
-) -> Statement:
+def one(text: str, calls: int = 10, seconds: float = 1.0, rows: int | None = None) -> Statement:
     return Statement(id=1, text=text, role=None, calls=calls, seconds=seconds, rows=rows)
 
 

@@ -110,7 +110,7 @@ def search(
     wish = wish or SearchWish()
     planned = schedule(parse_duration(wish.budget))
     load = wish.load(planned)
-    load.check(None)
+    load.check(wish.copied)
     _require_enough(wish.rate, planned)
     record.require_new(directory)
     given = checked(machine)
@@ -119,10 +119,10 @@ def search(
         known.require(wish.keep)
         tuning = tune(own.dsn, **machine)
         inside = own.dsn
+        if wish.statements:  # before the copy is made, whose statements are none of the load
+            load = replace(load, known=read_statements(wish))
         if wish.copied is not None:
             inside = _copied(own, wish.copied, tuning, tell)
-        if wish.statements:
-            load = replace(load, known=read_statements(wish))
         question = ask(load, tuning, inside)
         if wish.copied is None:
             size = scratch.size_of_databases(question.task.plan.scales[0], 1)
@@ -135,7 +135,8 @@ def search(
             busy=busy(tell), goal="throughput" if wish.rate is None else "p99",
         )  # fmt: skip
         made.unknown.extend(left_out(made.load))
-        for text in (*made.unknown, made.load.title, *question.conditions, *forecast(planned)):
+        conditions = question.conditions if wish.copied is None else ()  # of a proof's databases
+        for text in (*made.unknown, made.load.title, *conditions, *forecast(planned)):
             tell(text)
         workload = question.task.plan.workloads[0]
         run = _Run(

@@ -15,12 +15,15 @@ from mrtuner.errors import MrTunerError, Refused
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.explain import Statement, top_statements
 from mrtuner.search.model import SearchedLoad, SearchedStatement
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.answers.searched import SearchWish
 
 #: Statements that are examined, those that took the most time.
 MOST: Final = 30
+#: Statements of a smaller share of the time are counted, not named; the record has them.
+_LITTLE: Final = 0.01
 #: How far back a history is read [s].
 _BACK: Final = 7 * 86_400.0
 
@@ -81,11 +84,14 @@ def left_out(load: SearchedLoad) -> Iterator[str]:
     missing = [one for one in load.statements if one.left_out is not None]
     if not missing:
         return
-    yield (f"statements for {load.replayed:.0%} of the time are replayed; the others are left out")
+    yield f"statements for {load.replayed:.0%} of the time are replayed; the others are left out"
     every = sum(one.seconds for one in load.statements)
-    for one in missing:
-        text = " ".join(one.text.split())
-        yield f"left out, {one.seconds / every:.0%} of the time: {shortened(text)}: {one.left_out}"
+    large = [one for one in missing if one.seconds >= _LITTLE * every]
+    for one in large:
+        share = one.seconds / every
+        yield f"left out, {share:.0%} of the time: {shortened(one.text)}: {one.left_out}"
+    if more := len(missing) - len(large):
+        yield f"left out: {plural(more, 'statement')} of under {_LITTLE:.0%} of the time each"
 
 
 def replayed(inside: str, statements: Sequence[SearchedStatement], seed: int) -> Workload:

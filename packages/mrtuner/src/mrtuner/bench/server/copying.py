@@ -13,6 +13,8 @@ from mrtuner.postgres.connect import connect
 from mrtuner.units import Bytes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mrtuner.postgres.binaries import Binaries
 
 #: What belongs to a server rather than to its data; and we do not wait behind an ALTER TABLE.
@@ -35,9 +37,9 @@ def copy_database(source: str, target: str, binaries: Binaries) -> None:
     Raises MrTunerError with the program's message.
     """
     words, environment = split_secrets(source)
-    dump = [binaries.program("pg_dump"), *_DUMP, f"--dbname={words}"]
+    dump: list[str | Path] = [binaries.program("pg_dump"), *_DUMP, f"--dbname={words}"]
     words, own = split_secrets(target)
-    restore = [
+    restore: list[str | Path] = [
         binaries.program("pg_restore"), "--exit-on-error", "--no-owner", "--no-privileges",
         f"--dbname={words}",
     ]  # fmt: skip
