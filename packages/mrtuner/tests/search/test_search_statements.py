@@ -82,6 +82,23 @@ def test_statements_are_read_without_comments_and_literals(shop: Cluster) -> Non
     assert (found.calls, found.rows) == (1, 2)
 
 
+def test_statements_of_a_history_are_those_of_the_database(
+    example: Path, new_cluster: NewCluster
+) -> None:
+    """The example's shop returns 20 rows for each list of a customer's orders."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE DATABASE shop")
+    found = read_statements(
+        SearchWish(copied=cluster.dsn("shop"), statements=True, history=example)
+    )
+    [orders] = [one for one in found if one.text.startswith("SELECT * FROM orders WHERE cust")]
+    assert orders.text.endswith("= $1 ORDER BY created DESC LIMIT $2")
+    assert (orders.rows or 0) / orders.calls == pytest.approx(20, abs=0.1)
+    assert [one.seconds for one in found] == sorted((one.seconds for one in found), reverse=True)
+    with pytest.raises(MrTunerError, match="no statements of that database are known"):
+        read_statements(SearchWish(copied=cluster.dsn(), statements=True, history=example))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -111,7 +128,6 @@ def test_a_search_under_the_statements_of_a_database(shop: Cluster, tmp_path: Pa
     assert done.exit_code == 0, done.stderr
     told = [line for line in done.stderr.splitlines() if "of the time" in line]
     assert re.search(r"statements for \d+% of the time are replayed", told[0])
-    print(done.stderr, done.stdout)
     shown = " ".join(done.stdout.split())
     assert "how wide its ranges of shop.price are is not known" in shown
     found = load(place)

@@ -191,9 +191,7 @@ def show(directory: Path, html: Path | None, as_json: bool) -> None:
 
 
 def _check_server(dsn: str | None, embedded: bool, reload_only: bool, resume: Path | None) -> None:
-    if reload_only and (dsn is None or embedded):
-        raise UsageError("--reload-only needs a server of yours", "Give DSN, without --embedded.")
-    if dsn is not None and embedded is reload_only:
+    if embedded is reload_only if dsn is not None else reload_only:
         raise UsageError(
             "on a server of yours, a search tries only what a reload changes",
             "Give DSN with --reload-only; or --embedded to search on a copy of its database.",
