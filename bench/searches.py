@@ -34,6 +34,7 @@ from mrtuner.search import procedure, record, server
 from mrtuner.search.conclusion import interval
 from mrtuner.search.model import Measured, Search, Settings, Trial
 from mrtuner.search.race import Raced
+from mrtuner.search.text import span
 from mrtuner.tables import aligned
 from mrtuner.units import Bytes, MiB, pretty_bytes
 
@@ -103,6 +104,8 @@ LOADS = {
 }  # fmt: skip
 #: What counts as equivalent, as in a proof.
 DELTA = 0.03
+#: The model's first proposals are random as well.
+MODEL_FROM = 5
 #: Fresh pairs on a fresh server have another order.
 _AGAIN_SEED = 10_000
 
@@ -246,6 +249,7 @@ def _row(place: Path, name: str, seed: int, at_random: bool) -> dict[str, Any] |
     found = record.load(place)
     if found.result is None:
         return row | {"failed": f"unfinished after {len(found.trials)} trials"}
+    ranges = {one.name: span(one) for one in found.searched}
     again = place / "again"
     more = record.load(again).confirmation if (again / record.FILE).exists() else None
     return row | {
@@ -255,6 +259,7 @@ def _row(place: Path, name: str, seed: int, at_random: bool) -> dict[str, Any] |
         "binds": [one.mechanism for one in found.evidence if one.binds],
         "searched": [one.name for one in found.searched],
         "trials": len(found.trials),
+        "proposed": sum(one.origin == "proposed" for one in found.trials),
         "noise": _figures(found.calibration),
         "found": found.result.found,
         "winner against the advice": _figures(found.confirmation),
@@ -263,7 +268,7 @@ def _row(place: Path, name: str, seed: int, at_random: bool) -> dict[str, Any] |
         "once more": _figures(more),
         "differences": [
             {"name": one.name, "advice": one.advice, "found": one.value,
-             "rule": one.name in found.advice}
+             "rule": one.name in found.advice, "range": ranges.get(one.name)}
             for one in found.result.differences
         ],
     }  # fmt: skip
@@ -283,7 +288,7 @@ def _figures(seen: Measured | None) -> dict[str, Any] | None:
 def _tell(rows: Sequence[Mapping[str, Any]]) -> None:
     shown = [
         (
-            one["load"], one["proposals"], str(one.get("trials", "")),
+            one["load"], one["proposals"], f"{one.get('trials', '')} ({one.get('proposed', '')})",
             ", ".join(one.get("binds", ())),
             one.get("failed") or ("found" if one["found"] else "nothing"),
             _gain(one.get("winner against the advice")), _gain(one.get("once more")),
@@ -291,7 +296,10 @@ def _tell(rows: Sequence[Mapping[str, Any]]) -> None:
         )
         for one in rows
     ]  # fmt: skip
-    head = ("load", "proposals", "trials", "binds", "ended", "in fresh pairs", "once more", "by")
+    head = (
+        "load", "proposals", "trials (proposed)", "binds", "ended", "in fresh pairs", "once more",
+        "by",
+    )  # fmt: skip
     for line in aligned([head, *shown]):
         say(line)
     for line in summary(rows):
@@ -315,6 +323,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     unchecked = [one for one in found if one["once more"] is None]
     if unchecked:
         yield f"unknown: {len(unchecked)} of {len(found)} results were not measured once more"
+    compared = list(_against_random(done))
+    yield from (one for one in compared if one.startswith("unknown"))
     same = [one for one in done if one["load"] == "same"]
     yield f"same: {sum(one['found'] for one in same)} of {len(same)} found something"
     lost = [
@@ -322,26 +332,33 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         and one["once more"]["high"] < 1 - DELTA
     ]  # fmt: skip
     yield (
-        f"{len(done)} searches: {len(found)} found something, {len(lost)} of them slower than the "
-        f"advice by over {DELTA:.0%} in the pairs after the end"
+        f"{len(done)} searches with {sum(one['proposed'] for one in done)} proposals in all: "
+        f"{len(found)} found something, {len(lost)} of them slower than the advice by over "
+        f"{DELTA:.0%} in the pairs after the end"
     )
-    for load, ratio in _against_random(done):
-        yield f"{load}: the best of the model over the best at random: {ratio:.2f}"
+    yield from (one for one in compared if not one.startswith("unknown"))
     for text, loads in _agreed(found).items():
         if len(loads) > 1:
             yield f"{text}: found for {', '.join(sorted(loads))}"
 
 
-def _against_random(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
-    """Yield ratios of winners, each measured against the advice in fresh pairs."""
-    ratios = {
-        (one["load"], one["seed"], one["proposals"]): one["winner against the advice"]["ratio"]
-        for one in rows
-        if one["winner against the advice"] is not None
-    }
-    for (load, seed, proposals), ratio in ratios.items():
-        if proposals == "TPE" and (at_random := ratios.get((load, seed, "random"))):
-            yield load, ratio / at_random
+def _against_random(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what the model's winner is worth beside random search's, each in fresh pairs."""
+    by = {(one["load"], one["seed"], one["proposals"]): one for one in rows}
+    for (load, seed, proposals), model in by.items():
+        at_random = by.get((load, seed, "random"))
+        if proposals != "TPE" or at_random is None:
+            continue
+        each = [one["winner against the advice"] for one in (model, at_random)]
+        fewest = min(model["proposed"], at_random["proposed"])
+        if None in each or fewest <= MODEL_FROM:
+            yield (
+                f"unknown: the model against random search on {load}: {fewest} proposals of one, "
+                f"and the model's first {MODEL_FROM} are random"
+            )
+        else:
+            ratio = each[0]["ratio"] / each[1]["ratio"]
+            yield f"{load}: the best of the model over the best at random: {ratio:.2f}"
 
 
 def _agreed(found: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:

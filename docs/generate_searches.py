@@ -22,16 +22,18 @@ Each search starts from the advice for {cpus} CPUs and {memory}, on an embedded 
   95 % interval.
 - *Once more* is what was found, in fresh pairs on a fresh server after the search had ended.
 - `same` runs with the advice on both sides, whatever is proposed: it must find nothing.
+- Trials are initdb's defaults and PgTune's values, then what is proposed until half of the time is
+  spent: short searches propose little.
 - The noise is the advice against itself, in three pairs.
 
-| Load | Proposals | Binds | Trials | Noise | The winner | Found | Once more |
+| Load | Proposals | Binds | Trials (proposed) | Noise | The winner | Found | Once more |
 |:--|:--|:--|--:|:--|:--|:--|:--|"""
 
 _AGREED: Final = """
 ## Settings found, and what the rules say
 
-| Setting | The advice | Found | Load | Once more |
-|:--|:--|:--|:--|:--|"""
+| Setting | The advice | Found | Searched | Load | Once more |
+|:--|:--|:--|:--|:--|:--|"""
 
 
 def searches_page() -> Iterator[str]:
@@ -64,7 +66,8 @@ def searches_page() -> Iterator[str]:
     for one, each in found:
         by = each["advice"] + ("" if each["rule"] else " (the default: no rule)")
         more = _gain(one["once more"])
-        yield f"| `{each['name']}` | {by} | {each['found']} | {one['load']} | {more} |"
+        place = each["range"] or "not searched"  # it came with PgTune's values, or initdb's
+        yield f"| `{each['name']}` | {by} | {each['found']} | {place} | {one['load']} | {more} |"
 
 
 def _several(texts: Iterator[str]) -> str:
@@ -78,7 +81,7 @@ def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
     winner = one["winner against the advice"]
     refused = " (no verdict: too noisy)" if winner and winner["refused"] else ""
     return (
-        *head, ", ".join(one["binds"]), str(one["trials"]), _gain(one["noise"]),
+        *head, ", ".join(one["binds"]), f"{one['trials']} ({one['proposed']})", _gain(one["noise"]),
         _gain(winner) + refused,
         ", ".join(f"`{each['name']}` = {each['found']}" for each in one["differences"])
         or "nothing",
