@@ -105,7 +105,7 @@ LOADS = {
 #: What counts as equivalent, as in a proof.
 DELTA = 0.03
 #: The model's first proposals are random as well.
-MODEL_FROM = 5
+MODEL_FROM = 4
 #: Fresh pairs on a fresh server have another order.
 _AGAIN_SEED = 10_000
 

@@ -66,15 +66,15 @@ def test_parameters_are_values_of_one_row(session: Connection) -> None:
 
 
 def test_pgbench_picks_each_draw(session: Connection, embedded: Cluster, tmp_path: Path) -> None:
-    """256 draws of 3,000 keys are at least 200 different ones; 4,000 picks see nearly all."""
+    """256 draws of 3,000 keys are at least 200 different ones; of them 1,000 picks miss 2 %."""
     (text,), _ = scripts(session, "SELECT FROM replayed WHERE id = $1")
     drawn = {line.split("'")[1] for line in runs(text)}
     assert len(drawn) > 200
-    session.execute("CREATE TABLE picked (id int)")
+    session.execute("CREATE UNLOGGED TABLE picked (id int)")
     (tmp_path / "one.sql").write_text(
         text.replace("SELECT FROM replayed WHERE id =", "INSERT INTO picked SELECT")
     )
-    try_out(embedded.dsn(), [f"--file={tmp_path}/one.sql", "-t", "4000"], 1)
+    try_out(embedded.dsn(), [f"--file={tmp_path}/one.sql", "-t", "1000"], 1)
     picked = {str(key) for (key,) in session.execute("SELECT DISTINCT id FROM picked").fetchall()}
     session.execute("DROP TABLE picked")
     assert picked <= drawn
