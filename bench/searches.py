@@ -102,6 +102,8 @@ LOADS = {
         machine={"memory": 512 * MiB, "iops": 3000},
     ),
 }  # fmt: skip
+#: So many settings of a result are named in the table.
+NAMED = 4
 #: What counts as equivalent, as in a proof.
 DELTA = 0.03
 #: The model's first proposals are random as well.
@@ -266,6 +268,8 @@ def _row(place: Path, name: str, seed: int, at_random: bool) -> dict[str, Any] |
         "result against the advice": _figures(found.result.measured)
         if found.result.found else None,
         "once more": _figures(more),
+        "held": more is not None and more.low is not None and more.low > 1,
+        "from": found.trials[found.candidate - 1].origin if found.candidate else "advice",
         "differences": [
             {"name": one.name, "advice": one.advice, "found": one.value,
              "rule": one.name in found.advice, "range": ranges.get(one.name)}
@@ -291,8 +295,7 @@ def _tell(rows: Sequence[Mapping[str, Any]]) -> None:
             one["load"], one["proposals"], f"{one.get('trials', '')} ({one.get('proposed', '')})",
             ", ".join(one.get("binds", ())),
             one.get("failed") or ("found" if one["found"] else "nothing"),
-            _gain(one.get("winner against the advice")), _gain(one.get("once more")),
-            ", ".join(f"{each['name']}={each['found']}" for each in one.get("differences", ())),
+            _gain(one.get("winner against the advice")), _gain(one.get("once more")), _changed(one),
         )
         for one in rows
     ]  # fmt: skip
@@ -304,6 +307,14 @@ def _tell(rows: Sequence[Mapping[str, Any]]) -> None:
         say(line)
     for line in summary(rows):
         say(line)
+
+
+def _changed(one: Mapping[str, Any]) -> str:
+    """The settings found; of many, their number and where they come from."""
+    found = one.get("differences", ())
+    if len(found) > NAMED:
+        return f"{len(found)} settings ({one['from']})"
+    return ", ".join(f"{each['name']}={each['found']}" for each in found)
 
 
 def _gain(seen: Mapping[str, Any] | None) -> str:
@@ -333,11 +344,11 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     ]  # fmt: skip
     yield (
         f"{len(done)} searches with {sum(one['proposed'] for one in done)} proposals in all: "
-        f"{len(found)} found something, {len(lost)} of them slower than the advice by over "
-        f"{DELTA:.0%} in the pairs after the end"
+        f"{len(found)} found something; once more, {sum(one['held'] for one in found)} of these "
+        f"were faster than the advice, and {len(lost)} slower by over {DELTA:.0%}"
     )
     yield from (one for one in compared if not one.startswith("unknown"))
-    for text, loads in _agreed(found).items():
+    for text, loads in _agreed([one for one in found if one["held"]]).items():
         if len(loads) > 1:
             yield f"{text}: found for {', '.join(sorted(loads))}"
 

@@ -29,6 +29,9 @@ Each search starts from the advice for {cpus} CPUs and {memory}, on an embedded 
 | Load | Proposals | Binds | Trials (proposed) | Noise | The winner | Found | Once more |
 |:--|:--|:--|--:|:--|:--|:--|:--|"""
 
+#: So many settings of a result are named in the table.
+_NAMED: Final = 4
+_FROM: Final = {"pgtune": "PgTune's values", "default": "initdb's defaults"}
 _AGREED: Final = """
 ## Settings found, and what the rules say
 
@@ -57,10 +60,13 @@ def searches_page() -> Iterator[str]:
     ).splitlines()  # fmt: skip
     for one in rows:
         yield "| " + " | ".join(_row(one)) + " |"
-    found = [(one, each) for one in done for each in one["differences"]]
+    found = [(one, each) for one in done if one["held"] for each in one["differences"]]
     if not found:
         yield ""
-        yield "No search found a setting that beats the advice, so there is no rule to change."
+        yield (
+            "Nothing that a search found was faster than the advice once more, so there is no rule "
+            "to change."
+        )
         return
     yield from _AGREED.splitlines()
     for one, each in found:
@@ -83,10 +89,16 @@ def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         *head, ", ".join(one["binds"]), f"{one['trials']} ({one['proposed']})", _gain(one["noise"]),
         _gain(winner) + refused,
-        ", ".join(f"`{each['name']}` = {each['found']}" for each in one["differences"])
-        or "nothing",
+        _changed(one),
         _gain(one["once more"]) if one["found"] else "",
     )  # fmt: skip
+
+
+def _changed(one: Mapping[str, Any]) -> str:
+    found = one["differences"]
+    if len(found) > _NAMED:
+        return f"{len(found)} settings ({_FROM.get(one['from'], 'proposed')})"
+    return ", ".join(f"`{each['name']}` = {each['found']}" for each in found) or "nothing"
 
 
 def _gain(seen: Mapping[str, Any] | None) -> str:
