@@ -37,6 +37,7 @@ from mrtuner.search.race import Raced
 from mrtuner.search.text import span
 from mrtuner.tables import aligned
 from mrtuner.units import Bytes, MiB, pretty_bytes
+from mrtuner.wording import plural
 
 #: As small_volume.py has it: an insert into a table with three indexes.
 INSERTS = Path(__file__).with_name("inserts.sql").read_text()
@@ -336,12 +337,15 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"unknown: {len(unchecked)} of {len(found)} results were not measured once more"
     compared = list(_against_random(done))
     yield from (one for one in compared if one.startswith("unknown"))
+    lost = [one for one in found if _below(one["once more"], "high")]
+    undecided = [one for one in found if one not in lost and _below(one["once more"], "low")]
+    if undecided:
+        yield (
+            f"unknown: {len(undecided)} of {len(found)} results may be slower than the advice by "
+            f"over {DELTA:.0%}: their intervals once more reach so far"
+        )
     same = [one for one in done if one["load"] == "same"]
     yield f"same: {sum(one['found'] for one in same)} of {len(same)} found something"
-    lost = [
-        one["load"] for one in found if one["once more"] and one["once more"]["high"]
-        and one["once more"]["high"] < 1 - DELTA
-    ]  # fmt: skip
     yield (
         f"{len(done)} searches with {sum(one['proposed'] for one in done)} proposals in all: "
         f"{len(found)} found something; once more, {sum(one['held'] for one in found)} of these "
@@ -351,6 +355,10 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for text, loads in _agreed([one for one in found if one["held"]]).items():
         if len(loads) > 1:
             yield f"{text}: found for {', '.join(sorted(loads))}"
+
+
+def _below(seen: Mapping[str, Any] | None, end: str) -> bool:
+    return seen is not None and seen[end] is not None and seen[end] < 1 - DELTA
 
 
 def _against_random(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -364,8 +372,8 @@ def _against_random(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         fewest = min(model["proposed"], at_random["proposed"])
         if None in each or fewest <= MODEL_FROM:
             yield (
-                f"unknown: the model against random search on {load}: {fewest} proposals of one, "
-                f"and the model's first {MODEL_FROM} are random"
+                f"unknown: the model against random search on {load}: one of them made "
+                f"{plural(fewest, 'proposal')}, and the model's first {MODEL_FROM} are random"
             )
         else:
             ratio = each[0]["ratio"] / each[1]["ratio"]

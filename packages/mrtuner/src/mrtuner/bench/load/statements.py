@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from random import Random
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.bench.plan.model import Script
@@ -33,7 +34,8 @@ _DRAWS: Final = _ROOT**2
 #: Pages of a table whose rows are sampled, about.
 _PAGES: Final = 512
 #: Draws of a statement that writes which are tried, and rolled back: a key may be there already.
-_TRIED: Final = 8
+#: None is begun after so many seconds.
+_TRIED, _TRIED_S = 8, 5.0
 _HEAVIEST: Final = 1000  # pgbench's weights are small whole numbers
 _READS: Final = re.compile(r"\s*(?:select|with|values|table)\b", re.IGNORECASE)
 _WRITES: Final = re.compile(r"\s*(?:insert|update|delete|merge)\b", re.IGNORECASE)
@@ -206,7 +208,10 @@ def _tried(session: Connection, texts: Sequence[str], *, writing: bool) -> str |
     if not writing:
         found = _planned(session, f"EXPLAIN (FORMAT JSON) {texts[0]}")
         return found if isinstance(found, str) else None
+    end = monotonic() + _TRIED_S
     for text in texts[:_TRIED]:
+        if monotonic() > end:
+            break
         try:
             with session.transaction(force_rollback=True):
                 session.execute(text.encode())
