@@ -120,6 +120,7 @@ def test_a_limit_is_the_mean_number_of_rows(session: Connection) -> None:
         ("SELECT * FROM replayed WHERE id < $1 AND id > $2", "how wide its ranges of replayed.id"),
         ("SELECT * FROM empty WHERE id = $1", "no row of empty has a value of id"),
         ("SELECT interval $1", "it cannot be planned with parameters"),
+        ("SELECT FROM replayed WHERE id IN ($1 /*, ... */)", "how long its lists of values are"),
         ("SELECT 1; SELECT 2", "may be several statements"),
         ("SELECT ':name'", "a colon, which pgbench would read as a variable"),
         ("DELETE FROM replayed WHERE id = $1", "it writes: add --writes"),

@@ -21,7 +21,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.bench.plan.model import Script
-from mrtuner.postgres.explain import Statement
+from mrtuner.postgres.explain import LONGER, Statement
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -179,6 +179,8 @@ def _hopeless(text: str, *, writes: bool) -> str | None:
     """Return why a statement cannot be replayed, judged by its text alone, or None."""
     if ";" in text:
         return "it contains a semicolon, so it may be several statements"
+    if LONGER in text:
+        return "how long its lists of values are is not known"
     if _VARIABLE.search(text):
         return "it contains a colon, which pgbench would read as a variable"
     if _READS.match(text):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from mrtuner.postgres.explain import LONGER
+
 #: Longer ones are cut: a generated list of 10,000 names says no more than its beginning.
 LONGEST: Final = 10_000
 
@@ -39,6 +41,8 @@ def normalized(text: str, *, positions: bool = False) -> str:
     'ALTER ROLE app PASSWORD ?'
     >>> normalized('SELECT "a b", x1 FROM t WHERE id = $1 LIMIT 10')
     'SELECT "a b", x1 FROM t WHERE id = $1 LIMIT ?'
+    >>> normalized("SELECT /* by x */ 'a' WHERE id IN ($1 /*, ... */) ORDER BY 1", positions=True)
+    'SELECT ? WHERE id IN ($1 /*, ... */) ORDER BY 1'
     """
 
     def replaced(match: re.Match[str]) -> str:
@@ -52,4 +56,6 @@ def _replaced(match: re.Match[str]) -> str:
     kind = match.lastgroup or ""
     if kind in _KEPT:
         return match[0]
-    return " " if kind == "comment" else "?"
+    if kind == "comment":
+        return LONGER if match[0] == LONGER else " "
+    return "?"
