@@ -36,7 +36,7 @@ _PAGES: Final = 512
 #: Draws of a statement that writes which are tried, and rolled back: a key may be there already.
 #: None is begun after so many seconds.
 _TRIED, _TRIED_S = 8, 5.0
-_HEAVIEST: Final = 1000  # pgbench's weights are small whole numbers
+_HEAVIEST: Final = 2**31 - 1  # of pgbench's weights, which are whole numbers
 _READS: Final = re.compile(r"\s*(?:select|with|values|table)\b", re.IGNORECASE)
 _WRITES: Final = re.compile(r"\s*(?:insert|update|delete|merge)\b", re.IGNORECASE)
 _PARAMETER: Final = re.compile(r"\$(\d+)")
@@ -83,7 +83,7 @@ def replay(
 ) -> Replay:
     """Turn the statements that can be replayed in this database into scripts, weighted by calls."""
     chance = Random(seed)  # noqa: S311 - it draws parameters, it keeps no secret
-    most = max((one.calls for one in statements), default=1)
+    share = min(1.0, _HEAVIEST / max((one.calls for one in statements), default=1))
     scripts: list[Script] = []
     played: list[Statement] = []
     left_out: list[Unplayable] = []
@@ -92,7 +92,7 @@ def replay(
         if isinstance(found, Unplayable):
             left_out.append(found)
             continue
-        weight = max(1, round(one.calls / most * _HEAVIEST))
+        weight = max(1, round(one.calls * share))
         scripts.append(Script(name=f"statement-{number}.sql", text=found, weight=weight))
         played.append(one)
     return Replay(tuple(scripts), tuple(played), tuple(left_out))
