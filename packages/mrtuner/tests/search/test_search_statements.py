@@ -69,6 +69,20 @@ def test_a_copy_has_the_data_and_reaches_no_other_server(
         copy_database(shop.dsn(), copy.dsn(), copy.binaries)
 
 
+def test_a_copy_comes_from_every_server_that_is_no_newer(
+    each_major: int, new_cluster: NewCluster
+) -> None:
+    source, copy = new_cluster(each_major), new_cluster(18)
+    sql(source.dsn(), "CREATE TABLE kept AS SELECT n AS id FROM generate_series(1, 7) n")
+    if each_major > 18:
+        with pytest.raises(MrTunerError, match="server version mismatch") as failed:
+            copy_database(source.dsn(), copy.dsn(), copy.binaries)
+        assert "--server-bin" in (failed.value.hint or "")
+        return
+    copy_database(source.dsn(), copy.dsn(), copy.binaries)
+    assert sql(copy.dsn(), "SELECT sum(id) FROM kept") == [(28,)]
+
+
 def test_statements_are_read_without_comments_and_literals(shop: Cluster) -> None:
     with psycopg.connect(shop.dsn(), autocommit=True) as session:
         session.execute("SELECT pg_stat_statements_reset()")

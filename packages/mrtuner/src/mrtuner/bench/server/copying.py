@@ -55,15 +55,16 @@ def copy_database(source: str, target: str, binaries: Binaries) -> None:
             dumping.stdout.close()  # so that pg_dump ends if pg_restore did
         dumping.wait()
         told.seek(0)
-        messages = {"pg_restore": restoring.stderr, "pg_dump": told.read()}
-    # If one of them fails, the other complains about the broken pipe.
-    for name, program in (("pg_restore", restoring), ("pg_dump", dumping)):
-        if program.returncode:
-            raise MrTunerError(
-                f"the database cannot be copied: {_complaint(messages[name]) or name}",
-                "The copy needs a server of the same or a newer version, with the extensions that "
-                "the database uses: --server-bin DIR.",
-            )
+        said = told.read()
+    # If one of them fails, the other complains of the pipe: an input too short, or a broken pipe.
+    if dumping.returncode or restoring.returncode:
+        first = dumping.returncode > 0 and b"Broken pipe" not in said
+        why = _complaint(said if first else restoring.stderr)
+        raise MrTunerError(
+            f"the database cannot be copied: {why}",
+            "The copy needs a server of the same or a newer version, with the extensions that "
+            "the database uses: --server-bin DIR.",
+        )
     _cut_off(target)
 
 
@@ -79,4 +80,4 @@ def _cut_off(dsn: str) -> None:
 def _complaint(stderr: bytes) -> str:
     """The first line that names an error; later ones may quote rows."""
     lines = stderr.decode(errors="replace").splitlines()
-    return next((one for one in lines if "error:" in one), "".join(lines[:1]))
+    return next((one for one in lines if "error:" in one), "no reason given")
