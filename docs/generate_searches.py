@@ -20,14 +20,16 @@ Each search starts from the advice for {cpus} CPUs and {memory}, on an embedded 
 
 - *The winner* is the best of the trials, found or not: in fresh pairs with the advice, with its
   95 % interval.
+- *Seen from*: a gain that large would have been seen with 80 % power.
+- Where nothing is found, the advice stays, so nothing is lost.
 - *Once more* is what was found, in fresh pairs on a fresh server after the search had ended.
 - `same` runs with the advice on both sides, whatever is proposed: it must find nothing.
 - Trials are initdb's defaults and PgTune's values, then what is proposed until half of the time is
   spent: short searches propose little.
 - The noise is the advice against itself, in three pairs.
 
-| Load | Proposals | Binds | Trials (proposed) | Noise | The winner | Found | Once more |
-|:--|:--|:--|--:|:--|:--|:--|:--|"""
+| Load | Proposals | Binds | Trials (proposed) | Noise | The winner | Seen from | Found | Once more |
+|:--|:--|:--|--:|:--|:--|--:|:--|:--|"""
 
 #: So many settings of a result are named in the table.
 _NAMED: Final = 4
@@ -83,15 +85,20 @@ def _several(texts: Iterator[str]) -> str:
 def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
     head = (f"`{one['load']}`: {one['what']}", one["proposals"])
     if "failed" in one:
-        return (*head, "", "", "", f"**unknown**: {one['failed']}", "", "")
+        return (*head, "", "", "", f"**unknown**: {one['failed']}", "", "", "")
     winner = one["winner against the advice"]
     refused = " (no verdict: too noisy)" if winner and winner["refused"] else ""
     return (
         *head, ", ".join(one["binds"]), f"{one['trials']} ({one['proposed']})", _gain(one["noise"]),
-        _gain(winner) + refused,
+        _gain(winner) + refused, _seen(winner),
         _changed(one),
         _gain(one["once more"]) if one["found"] else "",
     )  # fmt: skip
+
+
+def _seen(winner: Mapping[str, Any] | None) -> str:
+    least = winner["would have been seen"] if winner else None
+    return "unknown" if least is None else f"{least * 100:.0f} %"
 
 
 def _changed(one: Mapping[str, Any]) -> str:
