@@ -28,7 +28,7 @@ Each search starts from the advice for {cpus} CPUs and {memory}, on an embedded 
   spent: short searches propose little.
 - The noise is the advice against itself, in three pairs.
 
-| Load | Proposals | Binds | Trials (proposed) | Noise | The winner | Seen from | Found | Once more |
+| Load | By | Binds | Trials (proposed) | Noise | The winner | Seen from | Found | Once more |
 |:--|:--|:--|--:|:--|:--|--:|:--|:--|"""
 
 #: So many settings of a result are named in the table.
