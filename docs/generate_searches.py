@@ -54,8 +54,7 @@ def searches_page() -> Iterator[str]:
         summary="\n".join(f"- {text}" for text in told["summary"]),
         busy=(
             f"Other programs used the machine in {busy} of {len(done)}. Pairs are interleaved, so "
-            "that both sides met them, but intervals are wide: these searches show losses, if "
-            "there were any, rather than gains."
+            "that both sides met them, but intervals are wide: only large gains and losses show."
             if busy
             else "Nothing else used the machine."
         ),
