@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 #: The core first: the others need it.
 PACKAGES := packages/mrtuner packages/rdstune packages/mrtuner-pods packages/mrtuner-image
 
-.PHONY: install page site demo test test-bare test-programs test-web test-browser test-access test-site test-lambda test-rdstune test-mrtuner-pods test-mrtuner-image test-slow test-killed test-engines engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-small-volume bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image clean bench-waiting bench-pods
+.PHONY: install page site demo test test-bare test-programs test-web test-browser test-access test-site test-lambda test-rdstune test-mrtuner-pods test-mrtuner-image test-slow test-killed test-engines engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-small-volume bench-search bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image clean bench-waiting bench-pods
 
 install: $(STAMP)
 
@@ -159,6 +159,10 @@ bench-worth: install
 # Settings on a small volume, by arms and reloads; needs root. See the file's head for ARGS.
 bench-small-volume: install
 	$(BIN)/python bench/small_volume.py $(ARGS)
+
+# What searches find against the advice, load by load: half an hour each. See the file's head for ARGS.
+bench-search: install
+	$(BIN)/python bench/searches.py $(ARGS)
 
 # The overhead of measuring with mrtuner bench, compared with pgbench alone: about 40 minutes. ARGS
 # shortens it.

@@ -23,6 +23,7 @@ from docs.generate_failover import lab_picture, measured_page, measured_picture
 from docs.generate_frameworks import frameworks_page
 from docs.generate_json import PACKAGES, json_page, schemas
 from docs.generate_pods import before_after_pictures, pods_page
+from docs.generate_searches import searches_page
 
 from mrtuner import cli, errors, formats
 from mrtuner.bench.report.charts import Effect, forest
@@ -90,6 +91,7 @@ def pages() -> dict[Path, str]:
         "reference/instance-classes.md": classes_page(),
         "reference/failover-measured.md": measured_page(),
         "reference/containers-measured.md": containers_page(),
+        "reference/searches.md": searches_page(),
         "reference/framework-pools.md": frameworks_page(),
         "reference/pods-measured.md": pods_page(),
         "comparison.md": comparison_page(),

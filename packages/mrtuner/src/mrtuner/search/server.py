@@ -20,6 +20,7 @@ from mrtuner.bench.proof import RunningServer
 from mrtuner.bench.record.model import MeasuredRun
 from mrtuner.bench.series import Task, measure
 from mrtuner.bench.server import guard, instance, scratch, sites
+from mrtuner.bench.server.copying import copy_database
 from mrtuner.bench.server.session import one_row
 from mrtuner.bench.server.standing import DATABASE
 from mrtuner.bench.verdict.judge import verdicts
@@ -114,11 +115,25 @@ class OwnServer:
 
     def fill(self, scale: int, program: Path) -> None:
         """Create pgbench's tables, vacuumed, in a database of their own."""
+        with self._filling() as inside:
+            initialise(inside, scale, program=program)
+
+    def copy(self, dsn: str) -> str:
+        """Copy a database, vacuum the copy, and return where it is.
+
+        MrTunerError if it cannot be copied.
+        """
+        with self._filling() as inside:
+            copy_database(dsn, inside, self.site.cluster.binaries)
+        return inside
+
+    @contextmanager
+    def _filling(self) -> Iterator[str]:
         self.put(_FILLING, restart=True)
         with connect(self.dsn) as session:
-            session.execute(f"CREATE DATABASE {DATABASE}")
+            session.execute(f"CREATE DATABASE {DATABASE} TEMPLATE template0")
         inside = self.site.cluster.dsn(DATABASE)
-        initialise(inside, scale, program=program)
+        yield inside
         scratch.settle(inside)
 
 
@@ -172,6 +187,7 @@ class Measurements:
     kept: Path  # directory of the records of what is reported
     progress: Progress
     taken: int  # races so far: each has a seed of its own
+    recordable: bool = True  # whether the texts of the load may be kept
 
     def race(
         self, first: Settings, second: Settings, pairs: int, enough: Callable[[Raced], bool],
@@ -244,7 +260,7 @@ class Measurements:
 
     def _place(self, title: str) -> Path | None:
         """Where a record is kept: trials are in the record of the search."""
-        if title not in {"confirmation", "reduced"}:
+        if title not in {"confirmation", "reduced"} or not self.recordable:
             return None
         place = self.kept / title
         shutil.rmtree(place, ignore_errors=True)  # of an interrupted attempt

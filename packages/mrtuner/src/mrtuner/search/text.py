@@ -9,7 +9,7 @@ from typing import Final
 
 from mrtuner.present.text import Look, heading, paragraph, table
 from mrtuner.search.conclusion import interval, percent
-from mrtuner.search.model import WORTH, Search, SearchedSetting, Trial, Worth
+from mrtuner.search.model import WORTH, Search, SearchedLoad, SearchedSetting, Trial, Worth
 from mrtuner.stats.comparison import compare
 from mrtuner.units import Bytes, pretty_bytes
 from mrtuner.wording import first_upper, plural
@@ -117,14 +117,16 @@ def commands(search: Search, place: Path) -> Iterator[tuple[str, str]]:
     """Yield what to do next: its purpose, and the command."""
     where = shlex.quote(str(place))
     if search.result is None:
-        yield "to go on", resume_command(place, live=search.live)
+        yield "to go on", resume_command(search.load, place)
     elif search.result.found:
         yield "to apply it", f"mrtuner apply postgresql://USER@HOST/DATABASE --from {where}"
 
 
-def resume_command(place: Path, *, live: bool) -> str:
+def resume_command(load: SearchedLoad, place: Path) -> str:
     """Return the command that goes on with an interrupted search."""
-    server = "postgresql://USER@HOST/DATABASE --reload-only " if live else ""
+    how = "--embedded" if load.server is None else "--reload-only"
+    ours = load.server is None and load.database is None
+    server = "" if ours else f"postgresql://USER@HOST/DATABASE {how} "
     return f"mrtuner search {server}--resume {shlex.quote(str(place))}"
 
 

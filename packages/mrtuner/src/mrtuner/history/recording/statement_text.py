@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from mrtuner.postgres.explain import LONGER
+
 #: Longer ones are cut: a generated list of 10,000 names says no more than its beginning.
 LONGEST: Final = 10_000
 
@@ -26,21 +28,34 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _KEPT: Final = frozenset({"name", "parameter", "word"})
+#: Longer numbers are no positions, lengths or precisions.
+_SHORT: Final = 3
 
 
-def normalized(text: str) -> str:
+def normalized(text: str, *, positions: bool = False) -> str:
     """Return a statement with `?` for each literal, without comments, on one line.
+
+    With `positions`, short whole numbers stay, as in ORDER BY 1 or numeric(10, 2).
 
     >>> normalized("ALTER ROLE app PASSWORD 'hunter2' -- new")
     'ALTER ROLE app PASSWORD ?'
     >>> normalized('SELECT "a b", x1 FROM t WHERE id = $1 LIMIT 10')
     'SELECT "a b", x1 FROM t WHERE id = $1 LIMIT ?'
+    >>> normalized("SELECT /* by x */ 'a' WHERE id IN ($1 /*, ... */) ORDER BY 1", positions=True)
+    'SELECT ? WHERE id IN ($1 /*, ... */) ORDER BY 1'
     """
-    return " ".join(_TOKEN.sub(_replaced, text).split())[:LONGEST]
+
+    def replaced(match: re.Match[str]) -> str:
+        short = positions and match[0].isdecimal() and len(match[0]) <= _SHORT
+        return match[0] if short else _replaced(match)
+
+    return " ".join(_TOKEN.sub(replaced, text).split())[:LONGEST]
 
 
 def _replaced(match: re.Match[str]) -> str:
     kind = match.lastgroup or ""
     if kind in _KEPT:
         return match[0]
-    return " " if kind == "comment" else "?"
+    if kind == "comment":
+        return LONGER if match[0] == LONGER else " "
+    return "?"

@@ -1,0 +1,120 @@
+"""The page of what searches found against the advice, from the rows of `bench/searches.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from docs.generate_bench import read
+
+SEARCHES: Final = Path(__file__).resolve().parent / "searches.json"
+_ABOUT: Final = """\
+# Searches: what they found
+
+What [`mrtuner search`](../how-to/search-for-settings.md) found against the advice, load by load.
+Each search starts from the advice for {cpus} CPUs and {memory}, on an embedded PostgreSQL
+{postgres} with {clients} clients, and has {budget}. {busy}
+
+{summary}
+
+- *The winner* is the best of the trials, found or not: in fresh pairs with the advice, with its
+  95 % interval.
+- *Seen from*: a gain that large would have been seen with 80 % power.
+- Where nothing is found, the advice stays, so nothing is lost.
+- *Once more* is what was found, in fresh pairs on a fresh server after the search had ended.
+- `same` runs with the advice on both sides, whatever is proposed: it must find nothing.
+- Trials are initdb's defaults and PgTune's values, then what is proposed until half of the time is
+  spent: short searches propose little.
+- The noise is the advice against itself, in three pairs.
+
+| Load | By | Binds | Trials (proposed) | Noise | The winner | Seen from | Found | Once more |
+|:--|:--|:--|--:|:--|:--|--:|:--|:--|"""
+
+#: So many settings of a result are named in the table.
+_NAMED: Final = 4
+_FROM: Final = {"pgtune": "PgTune's values", "default": "initdb's defaults"}
+_AGREED: Final = """
+## Settings found, and what the rules say
+
+| Setting | The advice | Found | Searched | Load | Once more |
+|:--|:--|:--|:--|:--|:--|"""
+
+
+def searches_page() -> Iterator[str]:
+    """Every search as a row, what they show together, and the settings found."""
+    told = read(SEARCHES)
+    rows = told["searches"]
+    done = [one for one in rows if "failed" not in one]
+    busy = sum(1 for one in done if one["other programs"])
+    yield from _ABOUT.format(
+        cpus=told["cpus"], memory=told["memory"], clients=told["clients"],
+        postgres=_several(one["postgres"] for one in done),
+        budget=_several(f"{one['budget [s]'] / 60:g} min" for one in done),
+        summary="\n".join(f"- {text}" for text in told["summary"]),
+        busy=(
+            f"Other programs used the machine in {busy} of {len(done)}. Pairs are interleaved, so "
+            "that both sides met them, but intervals are wide: only large gains and losses show."
+            if busy
+            else "Nothing else used the machine."
+        ),
+    ).splitlines()  # fmt: skip
+    for one in rows:
+        yield "| " + " | ".join(_row(one)) + " |"
+    found = [(one, each) for one in done if one["held"] for each in one["differences"]]
+    if not found:
+        yield ""
+        yield (
+            "Nothing that a search found was faster than the advice once more, so there is no rule "
+            "to change."
+        )
+        return
+    yield from _AGREED.splitlines()
+    for one, each in found:
+        by = each["advice"] + ("" if each["rule"] else " (the default: no rule)")
+        more = _gain(one["once more"])
+        place = each["range"] or "not searched"  # it came with PgTune's values, or initdb's
+        yield f"| `{each['name']}` | {by} | {each['found']} | {place} | {one['load']} | {more} |"
+
+
+def _several(texts: Iterator[str]) -> str:
+    return " or ".join(dict.fromkeys(texts))
+
+
+def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
+    head = (f"`{one['load']}`: {one['what']}", one["proposals"])
+    if "failed" in one:
+        return (*head, "", "", "", f"**unknown**: {one['failed']}", "", "", "")
+    winner = one["winner against the advice"]
+    refused = " (no verdict: too noisy)" if winner and winner["refused"] else ""
+    return (
+        *head, ", ".join(one["binds"]), f"{one['trials']} ({one['proposed']})", _gain(one["noise"]),
+        _gain(winner) + refused, _seen(winner),
+        _changed(one),
+        _gain(one["once more"]) if one["found"] else "",
+    )  # fmt: skip
+
+
+def _seen(winner: Mapping[str, Any] | None) -> str:
+    least = winner["would have been seen"] if winner else None
+    return "unknown" if least is None else f"{least * 100:.0f} %"
+
+
+def _changed(one: Mapping[str, Any]) -> str:
+    found = one["differences"]
+    if len(found) > _NAMED:
+        return f"{len(found)} settings ({_FROM.get(one['from'], 'proposed')})"
+    return ", ".join(f"`{each['name']}` = {each['found']}" for each in found) or "nothing"
+
+
+def _gain(seen: Mapping[str, Any] | None) -> str:
+    if seen is None:
+        return "not measured"
+    ends = [seen["low"], seen["high"]]
+    if None in ends:
+        return _percent(seen["ratio"])
+    return f"{_percent(seen['ratio'])} ({_percent(ends[0])} to {_percent(ends[1])})"
+
+
+def _percent(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.1f} %"
