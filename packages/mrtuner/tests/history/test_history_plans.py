@@ -14,9 +14,15 @@ from history_story import BEGIN, of_source, sample
 from test_history_what_went_wrong import clock, load, recorded
 
 from mrtuner.errors import MissingPart
+from mrtuner.history.analysis.period import period
+from mrtuner.history.analysis.plans import logged_plans
+from mrtuner.history.analysis.series import grid
+from mrtuner.history.reading import open_history
 from mrtuner.history.recording.log.plans import PLANS
 from mrtuner.history.recording.program import Place, Rows
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.web.screens.screen import View
+from mrtuner.web.screens.statements import SCREEN
 from servers import sql
 from waiting import until
 
@@ -182,3 +188,21 @@ def test_the_story_says_whether_a_slower_statement_had_another_plan(
         f"{SLOWER}, its plan was in the log for the first time: Aggregate and Seq Scan on orders"
     )
     assert told(tmp_path / "none") == SLOWER
+
+
+def test_the_page_of_a_statement_lists_its_plans_with_first_and_last(tmp_path: Path) -> None:
+    """600 executions in 6 s in each of the minutes 1 to 20, which makes 12,000."""
+    row = {"plan": "a", "shape": "Seq Scan on orders", "database": "app"}
+    told(tmp_path, plans(range(21), row))
+    with open_history(tmp_path) as history:
+        about = period(history, None, since=3600)
+        (plan,) = logged_plans(history, about, 9)
+        view = View(history=history, grid=grid(history, about, ["statements"]), statement=9)
+        tables = {one.name: one for one in SCREEN.build(view)[1]}
+    assert (plan.executions, plan.ms) == (12_000, 120_000.0)
+    assert f"{plan.first:%H:%M:%S} {plan.last:%H:%M:%S}" == (
+        f"{clock(BEGIN + 60)} {clock(BEGIN + 20 * 60)}"
+    )
+    (shown,) = tables["plans"].rows
+    assert shown["shape"] == "Seq Scan on orders"
+    assert shown["mean"] == pytest.approx(0.01)
