@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,14 +14,23 @@ from json_schemas import assert_valid
 from mrtuner.answers import check
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import client as aws_client
+from mrtuner.catalog.classes import instance_class
+from mrtuner.catalog.families import family
 from mrtuner.check.report import CheckReport
 from mrtuner.cli import main
 from mrtuner.errors import BadValue
 from mrtuner.findings import Finding
+from mrtuner.formula.class_memory import class_memory
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.units import GiB
+from mrtuner.postgres.connect import connect
+from mrtuner.postgres.platform import managed
+from mrtuner.postgres.read import read
+from mrtuner.tuning import gather, tune_server
+from mrtuner.units import Bytes, GiB
 from rds_flows import new_group, new_instance, new_slow_instance
+from rdstune.group.request import in_force
 from rdstune.lab import Lab
+from rdstune.live.assessment import assess
 
 #: The lab's endpoints resolve to nothing, so that only AWS's side is judged.
 OF_AWS = {
@@ -169,8 +179,11 @@ def test_the_server_behind_an_instance_is_checked_as_well(
     assert server["target"] == "rds:db1"
     assert server["database"] == "shop"
     assert {"lock-queue", "rds-status", "rds-group"} <= set(server["passed"])
-    # The lab's servers do not wait for their disk; the group's default allows 406 sessions.
-    assert {one["id"] for one in server["findings"]} == {"durability-off", "memory-overcommitted"}
+    # The lab's servers do not wait for their disk. Of memory the group's check judges.
+    assert {one["id"] for one in server["findings"]} == {"durability-off"}
+    assert "memory-overcommitted" in server["skipped"]
+    assert "DB parameter group" in server["findings"][0]["remedy"][0]
+    assert "ALTER SYSTEM" not in done.stdout
 
 
 def test_an_instance_goes_with_a_server_that_is_reached_in_another_way(
@@ -185,3 +198,51 @@ def test_an_instance_goes_with_a_server_that_is_reached_in_another_way(
     assert {one.name for one in denied.unjudged} >= OF_AWS
     with pytest.raises(BadValue, match="nothing looks at 'azure:db1'"):
         check(embedded.dsn(), including=["azure:db1"])
+
+
+@pytest.mark.parametrize("engine", ["postgres", "aurora-postgresql"])
+@pytest.mark.parametrize("class_name", ["db.t4g.medium", "db.r6g.large", "db.r5.2xlarge"])
+def test_the_group_and_its_server_are_judged_alike(
+    class_name: str, engine: str, embedded: Cluster
+) -> None:
+    """By default no class is blamed, although thousands of sessions may use 4 MB each, and hashes
+    twice that. With 640 MB of work_mem even one of 100 for 64 GB takes too much.
+    """
+
+    def verdicts(**values: str) -> tuple[bool, bool]:
+        return judged(class_name, engine, values), _of_server(class_name, engine, values, embedded)
+
+    assert verdicts() == (False, False)
+    assert verdicts(work_mem="5120") == (False, False)
+    assert verdicts(max_connections="8000") == (True, True)
+    assert verdicts(work_mem=str(640 * 1024)) == (True, True)
+
+
+def judged(class_name: str, engine: str, values: dict[str, str]) -> bool:
+    found = assess(
+        values, family_name=f"{engine}18", each=instance_class(class_name),
+        storage=Bytes(100 * GiB),
+    )  # fmt: skip
+    assert found.unknown is None
+    return found.exceeds
+
+
+def _of_server(class_name: str, engine: str, values: dict[str, str], cluster: Cluster) -> bool:
+    """The same of a real server, told with the settings that the group gives it on the class."""
+    kind = instance_class(class_name)
+    memory = class_memory(kind, engine).value
+    machine = {"DBInstanceClassMemory": memory, "DBInstanceVCPU": kind.vcpus,
+               "AllocatedStorage": 100 * GiB, "EndPointPort": 5432}  # fmt: skip
+    texts, _ = in_force(family(f"{engine}18"), machine, values)
+    with connect(cluster.dsn()) as conn:
+        server = read(conn)
+    server = replace(
+        server, local_pid=None,
+        platform=managed("aurora" if engine.startswith("aurora") else "rds", "stated"),
+        settings={
+            name: replace(one, setting=texts.get(name, one.setting))
+            for name, one in server.settings.items()
+        },
+    )  # fmt: skip
+    found = tune_server(server, gather.flags(memory=memory, cpus=kind.vcpus)).findings
+    return "memory-overcommitted" in {one.id for one in found}

@@ -25,7 +25,7 @@ from mrtuner.check.state import Session
 from mrtuner.cli import main
 from mrtuner.errors import BadValue
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.tuning import gather
+from mrtuner.tuning import gather, tune_server
 from servers import sql
 from waiting import until
 
@@ -56,6 +56,25 @@ def test_a_fresh_server_of_every_major_has_no_finding(
     assert {one for one in report.skipped if not one.startswith(("pods-", "rds-"))} == {
         "ceiling-reached", "free-space", "incident", "pools-exceed-limit", "volume-fills",
     }  # there is no history  # fmt: skip
+
+
+def test_defaults_are_no_finding_however_little_memory_there_is(
+    every_major: int, new_cluster: NewCluster
+) -> None:
+    """With 1 GB, 108 sorts and hashes of 4 MB, most of them doubled, are nearly all of it."""
+    cluster = new_cluster(every_major)
+    state = read(cluster.dsn(), gather.flags(memory="1GB"))
+    elsewhere = replace(state.server, local_pid=None)  # so that it may have more than this machine
+    for memory in ("1GB", "4GB", "16GB", "64GB"):
+        tuning = tune_server(elsewhere, gather.flags(memory=memory, cpus=2, storage="ssd"))
+        report = judged(
+            "here", replace(state, server=elsewhere, tuning=tuning), frozenset(OF_THE_MACHINE)
+        )
+        assert ids(report) == set(), memory
+        assert "memory-overcommitted" in report.passed
+    sql(cluster.dsn(), "ALTER SYSTEM SET work_mem = '32MB'", "SELECT pg_reload_conf()")
+    report = check(cluster.dsn(), skip=OF_THE_MACHINE, memory="1GB", cpus=2, storage="ssd")
+    assert ids(report) == {"memory-overcommitted"}
 
 
 def test_a_server_at_work_has_no_finding(new_cluster: NewCluster) -> None:

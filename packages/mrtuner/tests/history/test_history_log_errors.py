@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from conftest import NewCluster
 
-from mrtuner.history.recording.log_errors import LOG_ERRORS
+from mrtuner.history.recording.log.errors import LOG_ERRORS
 from mrtuner.history.recording.program import Place, Rows
 from mrtuner.postgres.cluster import Cluster
 from servers import sql

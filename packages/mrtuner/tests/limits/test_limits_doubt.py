@@ -248,3 +248,60 @@ def test_adding_an_even_load_below_every_ceiling_never_makes_a_finding(seed: int
         at = slice(day * DAY + start, day * DAY + start + lasts)
         even[at] = level * random.normal(1, 0.003, lasts)
     assert judged(columns([(base, 8192.0, 1e-3), (even, size, took)])).pegged == ()
+
+
+def paused(level: float, minutes: int, seed: int = 2) -> dict[str, Values]:
+    """Two days of 600 IOPS. From 11:40 on a job asks for all there is, and pauses within every
+    third of its minutes, which carry 7 or 14 % less. A request takes 0.6 ms, at the level 5 ms.
+    """
+    random = np.random.default_rng(seed)
+    rate = 600 * random.lognormal(0, 0.15, 2 * DAY)
+    took = np.full(2 * DAY, 0.6e-3)
+    peg = slice(700, 700 + minutes)
+    rate[peg] = level * random.normal(1, 0.002, minutes)
+    rate[peg][::3] *= random.choice([0.93, 0.86], len(rate[peg][::3]))
+    took[peg] = 5e-3
+    size = 8192 * random.lognormal(0, 0.1, 2 * DAY)
+    return columns([(rate * size, size, took)])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("minutes", [33, 45, 60, 150])
+@pytest.mark.parametrize(("level", "known"), [(3000.0, True), (4321.0, False)])
+def test_a_job_that_pauses_within_its_minutes_still_shows_its_ceiling(
+    level: float, known: bool, minutes: int
+) -> None:
+    """A gp3 volume of 200 GB has 3,000 IOPS. Two of three minutes are full."""
+    storage = "gp3:200GB" if known else "io1:1000GB,20000iops"
+    (found,) = judged(paused(level, minutes), "db.r6g.4xlarge", storage=storage).pegged
+    assert found.resource is Resource.IOPS
+    assert (found.ceiling is not None) is known
+    assert found.plateau.level == pytest.approx(level, rel=0.005)
+    assert found.plateau.points == pytest.approx(minutes * 2 / 3, abs=4)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_load_that_scatters_around_a_ceiling_was_not_cut_off_there(seed: int) -> None:
+    """Half of its minutes are above 3,000 IOPS, which a volume of 3,000 cannot give."""
+    random = np.random.default_rng(seed)
+    metrics = paused(3000.0, 150)
+    scattered = (
+        3000 * random.normal(1, 0.06, 150) / (metrics["ReadIOPS"] + metrics["WriteIOPS"])[700:850]
+    )
+    for name in ("ReadIOPS", "WriteIOPS", "ReadThroughput", "WriteThroughput", "DiskQueueDepth"):
+        metrics[name][700:850] *= scattered
+    assert judged(metrics, "db.r6g.4xlarge", storage="gp3:200GB").pegged == ()
+
+
+def test_an_unknown_ceiling_of_an_hour_is_found_in_averages_of_five_minutes() -> None:
+    """Twelve points, at which a request takes fifty times as long."""
+    random, minutes = np.random.default_rng(55), 60
+    length, start = 2 * DAY // 5, 140
+    rate, took = 600 * random.lognormal(0, 0.15, length), np.full(length, 0.6e-3)
+    peg = slice(start, start + minutes // 5)
+    rate[peg] = 4321 * random.normal(1, 0.001, minutes // 5)
+    took[peg] = 30e-3
+    size = 8192 * random.lognormal(0, 0.1, length)
+    metrics = columns([(rate * size, size, took)])  # type: ignore[list-item]
+    series = Series(start=START, step=300, metrics=metrics)
+    found = limits(series, class_name="db.r6g.4xlarge", storage="io1:1000GB,20000iops").pegged
+    assert [round(one.plateau.level, -2) for one in found] == [4300]

@@ -90,6 +90,9 @@ def test_a_remedy_is_sql_only_where_sql_changes_settings() -> None:
         "ALTER SYSTEM SET autovacuum = on; ALTER SYSTEM RESET wal_sender_timeout; "
         "SELECT pg_reload_conf();"
     )
+    assert ours.remedy(True, autovacuum_max_workers="'5'") == (
+        "ALTER SYSTEM SET autovacuum_max_workers = '5'; -- then restart"
+    )
     rds = Platform(name="rds", evidence="", alter_system=False, how="Change it in the group.")
     assert rds.remedy(autovacuum="on", wal_sender_timeout=None) == (
         "autovacuum = on, wal_sender_timeout = its default. Change it in the group."

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from conftest import NewCluster
 
+from mrtuner.answers import check
 from mrtuner.cli import main
 from servers import sql
 
@@ -52,3 +54,40 @@ def test_a_role_that_cannot_see_what_holds_vacuum_back_gets_no_all_clear(
     assert run(as_app, "--check", "--allow-unknown").exit_code == 0
     told = json.loads(run(as_app, "--json").stdout)
     assert [one["name"] for one in told["unjudged"]] == ["what holds back dead rows"]
+
+
+@pytest.mark.parametrize(
+    ("role", "way"),
+    [
+        ("rds_superuser", "Change it in the instance's DB parameter group"),
+        ("cloudsqlsuperuser", "gcloud sql instances patch --database-flags"),
+        ("azure_pg_admin", "az postgres flexible-server parameter set"),
+    ],
+)
+def test_on_a_managed_platform_every_answer_says_its_own_way(
+    new_cluster: NewCluster, tmp_path: Path, role: str, way: str
+) -> None:
+    """Each service is known by a role that it creates; none of them allows ALTER SYSTEM."""
+    server = new_cluster(settings={"autovacuum": "off", "track_counts": "off"})
+    sql(server.dsn(), f"CREATE ROLE {role}")
+    page = tmp_path / "vacuum.html"
+    text = run(server.dsn(), "--html", str(page)).stdout
+    first = text.splitlines()
+    assert first[1].strip().startswith("autovacuum = on. ")
+    assert first[3].strip().startswith("track_counts = on. ")
+    told = json.loads(run(server.dsn(), "--json").stdout)
+    assert [one["name"] for one in told["settings"]] == ["autovacuum", "track_counts"]
+    (rates,) = [one["supply"] for one in told["unjudged"] if one["name"] == "rates"]
+    script = run(server.dsn(), "--format", "sql").stdout
+    found = check(server.dsn(), skip=["free-space"], memory="8GB")
+    off = [one for one in found.findings if one.id == "autovacuum-off"]
+    assert len(off) == 2
+    texts = [
+        text, page.read_text().replace("&#39;", "'"), rates, script,
+        *(one["remedy"] for one in told["settings"]), *(one.remedy[0] for one in off),
+    ]  # fmt: skip
+    for each in texts:
+        assert way in each
+        assert "ALTER SYSTEM" not in each
+        assert "pg_reload_conf" not in each
+    assert all(line.startswith(("--", "SET lock_timeout")) for line in script.splitlines() if line)

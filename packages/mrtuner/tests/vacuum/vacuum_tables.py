@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from mrtuner.postgres.platform import Clues, platform
 from mrtuner.vacuum.model import Moment, Picture, Rates, Sample, Table, ToastTable
 
 #: Server settings as pg_settings has them, at their defaults.
@@ -120,5 +121,6 @@ def picture(*samples: Sample, **given: Any) -> Picture:
         "blockers": (),
         "chunk": 1996,
         "missing": (),
+        "platform": platform(Clues(settings={})),
     }
     return Picture(samples=samples, **{**plain, **given})

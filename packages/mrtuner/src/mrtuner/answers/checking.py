@@ -72,7 +72,7 @@ def check(
             return unread(name, Missing("", "it has no endpoint"), given, left_out)
         dsn = located.dsn
     try:
-        state = read(dsn, gather.flags(**machine))
+        state = read(dsn, gather.flags(**machine), located.platform if located else None)
     except ConnectError as error:
         if located is None:
             raise

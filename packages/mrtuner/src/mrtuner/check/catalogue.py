@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from mrtuner.check.state import Added
     from mrtuner.inputs import MachineInputs
+    from mrtuner.postgres.model import Platform
 
 #: Of a `State`; of what is `Added` alone, for a check that needs nothing of the server.
 Judge = Callable[[Any], Iterator[Finding]]
@@ -73,6 +74,7 @@ class Located:
     dsn: str | None  # None: it has no address yet
     machine: MachineInputs
     instead_of: frozenset[str]  # checks whose question the addition's own checks answer
+    platform: Platform | None = None  # who runs it, where SQL need not be asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ from mrtuner.vacuum.read import read as read_vacuum
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
-    from mrtuner.postgres.model import Server
+    from mrtuner.postgres.model import Platform, Server
 
 T = TypeVar("T")
 #: A check must stay harmless on a server in trouble: what takes longer is not judged.
@@ -61,19 +61,22 @@ _PARTS: Final[dict[str, tuple[str, type[Any]]]] = {
 _OF_OTHERS: Final = ("sessions", "groups", "standbys", "receiver")
 
 
-def read(dsn: str, said: gather.Flags) -> State:
+def read(dsn: str, said: gather.Flags, platform: Platform | None = None) -> State:
     """Read the server and the database that `dsn` leads to.
 
-    `said` is what is known of its machine. Raises ConnectError without a usable session.
+    `said` is what is known of its machine, `platform` who is known to run it. Raises ConnectError
+    without a usable session.
     """
     with connect(dsn) as conn:
         conn.execute("SET default_transaction_read_only = on")
         with translated():
-            return _state(conn, said)
+            return _state(conn, said, platform)
 
 
-def _state(conn: Connection, said: gather.Flags) -> State:
+def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> State:
     server = read_server(conn, PATIENCE)
+    if platform is not None:
+        server = replace(server, platform=platform)
     reader = Reader(conn, server.version_num, PATIENCE)
     now = reader.row("check_now")
     parts: dict[str, Any] = {
@@ -93,7 +96,7 @@ def _state(conn: Connection, said: gather.Flags) -> State:
         receiver=Receiver(**receiver[0]) if receiver else None, missing=missing, **parts,
     )  # fmt: skip
     tuning, without = _tuning(conn, server, said)
-    vacuum, unread = _vacuum(conn)
+    vacuum, unread = _vacuum(conn, server.platform)
     return replace(
         state, tuning=tuning, vacuum=vacuum,
         missing={one.name: one for one in (*missing.values(), *without, *unread)},
@@ -117,9 +120,9 @@ def _tuning(
     return tuning, tuning.missing
 
 
-def _vacuum(conn: Connection) -> tuple[Vacuum | None, tuple[Missing, ...]]:
+def _vacuum(conn: Connection, platform: Platform) -> tuple[Vacuum | None, tuple[Missing, ...]]:
     try:
-        vacuum = judge(read_vacuum(conn, patience=PATIENCE.statement))
+        vacuum = judge(read_vacuum(conn, patience=PATIENCE.statement, platform=platform))
     except ConnectError as error:
         if conn.closed:
             raise

@@ -13,6 +13,7 @@ from mrtuner.stats.plateaus import (
     HOLE,
     SOLID,
     Plateau,
+    crowded,
     inside,
     numpy,
     plateaus,
@@ -32,6 +33,11 @@ HIGH: Final = 1.025
 #: ceiling does not cut off goes above as often as below.
 HELD: Final = (10, 15)
 ABOVE: Final = 0.1
+#: A job that pauses within its minutes does not fill all of them: a run at a known ceiling may have
+#: holes of this many minutes, if so large a share of it is at the level, and the rest is busy too.
+PAUSES: Final = 5
+FILLED: Final = 0.5
+BUSY: Final = 0.7
 #: Rough levels stand out in moving means of so many points.
 MEANS: Final = 5
 #: An unknown level below this share of the peak is background, not a ceiling.
@@ -88,13 +94,41 @@ def held(
     for resource in DISK & every.keys():
         values = every[resource]
         means = plateaus(_means(values), at_least=_background(every, known, resource))
-        near = [fitting(values, one.value) for one in known if one.resource is resource]
-        near += [
+        near = [
             inside(one.spans, len(values)) & fitting(values, one.level) for one in means
         ]  # fmt: skip
-        runs_ = (_cut_off(values, each, least) for each in near)
+        levels = [one.value for one in known if one.resource is resource]
+        runs_ = [_cut_off(values, fitting(values, level), least) for level in levels]
+        runs_ += [_cut_off(values, each, least) for each in near]
+        levels += crowded(values, at_least=_background(every, known, resource))
+        runs_ += [
+            _with_pauses(values, level, least, PAUSES * 60 // series.step) for level in levels
+        ]
         found[resource] = [one for one in runs_ if one is not None]
     return found
+
+
+def _with_pauses(values: Values, level: float, least: tuple[int, ...], hole: int) -> Plateau | None:
+    """Runs at a level with minutes in between that a job did not fill, and next to none above."""
+    np = numpy()
+    shortest, fewest = least
+    near = fitting(values, level)
+    if near.sum() < fewest:
+        return None
+    level = float(np.median(values[near]))
+    at, known = np.abs(values / level - 1) <= BAND, np.isfinite(values)
+    solid = inside(runs(at, hole=HOLE, shortest=3), len(values))  # without what is there by chance
+    spans = []
+    for start, end in runs(solid, hole=hole, shortest=shortest):
+        run = values[start:end][known[start:end]]
+        if (
+            at[start:end].sum() >= max(FILLED * len(run), shortest)
+            and (run >= BUSY * level).sum() >= SOLID * len(run)
+            and (run > (1 + BAND) * level).sum() <= ABOVE * len(run)
+        ):
+            spans.append((start, end))
+    there = inside(spans, len(values))
+    return stretches(values, there, shortest=shortest, fewest=fewest, counted=at & there)
 
 
 def _cut_off(values: Values, near: Mask, least: tuple[int, ...]) -> Plateau | None:

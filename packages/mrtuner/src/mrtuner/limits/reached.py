@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 #: Where no table lists a limit, the queue is the only evidence and must be clear: operations take
 #: this many times as long as their bytes explain, while this many wait at the same moment.
-AT_UNKNOWN: Final = ((2.0, 2.0), (4.0, 1.0))
-#: And it has to last: points in total, and in a row.
+AT_UNKNOWN: Final = ((1.6, 4.0), (2.0, 2.0), (4.0, 1.0))
+#: And it has to last: minutes in total, and in a row; where they are shorter, points.
 LASTS_AT_UNKNOWN: Final = (30, 15)
 #: A rough level at a known ceiling counts without a clear wait if it lasts: minutes in total, and
 #: in a row.
@@ -304,7 +304,9 @@ def _no_unknown_one(
             "no limit is known at this level; DiskQueueDepth or latencies would show whether there "
             "is one"
         )
-    if plateau.points < LASTS_AT_UNKNOWN[0] or plateau.longest < LASTS_AT_UNKNOWN[1]:
+    step = max(series.step / 60, 1)  # a host is watched by the second
+    lengths = [(end - start) * step for start, end in plateau.spans]
+    if sum(lengths) < LASTS_AT_UNKNOWN[0] or max(lengths) < LASTS_AT_UNKNOWN[1]:
         return "no limit is known at this level, and it was too short for an unknown one"
     if any(
         one.ratio >= waits and one.requests >= queue

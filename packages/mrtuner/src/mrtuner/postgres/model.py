@@ -78,29 +78,33 @@ class Pending:
     removed: bool = False  # its line is gone: the default will apply
 
 
+PlatformName = Literal[
+    "self-managed", "rds", "aurora", "cloud-sql", "alloydb", "azure", "cloudnativepg",
+    "crunchy", "zalando", "patroni", "supabase", "neon", "aiven", "heroku",
+]  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
     """Who runs the server, how we can tell, and how settings are changed there."""
 
-    name: Literal[
-        "self-managed", "rds", "aurora", "cloud-sql", "alloydb", "azure", "cloudnativepg",
-        "crunchy", "zalando", "patroni", "supabase", "neon", "aiven", "heroku",
-    ]  # fmt: skip
+    name: PlatformName
     evidence: str
     alter_system: bool  # may MrTuner write with ALTER SYSTEM here?
     how: str  # one sentence: how a setting is changed on this platform
 
-    def remedy(self, **settings: str | None) -> str:
-        """How settings come into force here, without a restart: SQL, or the platform's own way.
+    def remedy(self, restart: bool = False, /, **settings: str | None) -> str:
+        """How settings come into force here: SQL, or the platform's own way.
 
-        Values are SQL literals; None is the default.
+        Values are SQL literals; None is the default. With `restart`, a reload is not enough.
         """
         if self.alter_system:
             changes = (
                 f"RESET {name}" if value is None else f"SET {name} = {value}"
                 for name, value in settings.items()
             )
-            return f"{' '.join(f'ALTER SYSTEM {one};' for one in changes)} SELECT pg_reload_conf();"
+            then = "-- then restart" if restart else "SELECT pg_reload_conf();"
+            return f"{' '.join(f'ALTER SYSTEM {one};' for one in changes)} {then}"
         wanted = (
             f"{name} = {'its default' if value is None else value}"
             for name, value in settings.items()

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-from mrtuner.postgres.model import Platform, Setting
-
-Name = Literal[
-    "self-managed", "rds", "aurora", "cloud-sql", "alloydb", "azure", "cloudnativepg",
-    "crunchy", "zalando", "patroni", "supabase", "neon", "aiven", "heroku",
-]  # fmt: skip
+from mrtuner.postgres.model import Platform, PlatformName, Setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +25,7 @@ class Clues:
 
 
 #: How a setting is changed where ALTER SYSTEM is not used.
-HOW: Final[dict[Name, str]] = {
+HOW: Final[dict[PlatformName, str]] = {
     "rds": "Change it in the instance's DB parameter group; static parameters need a reboot.",
     "aurora": "Change it in the DB cluster or DB parameter group; static parameters need a reboot.",
     "cloud-sql": "Set it as a database flag: gcloud sql instances patch --database-flags; "
@@ -51,7 +46,7 @@ HOW: Final[dict[Name, str]] = {
 }
 
 #: Prefixes of settings and names of roles that a platform adds, most specific first.
-_MARKS: Final[tuple[tuple[Name, str, tuple[str, ...]], ...]] = (
+_MARKS: Final[tuple[tuple[PlatformName, str, tuple[str, ...]], ...]] = (
     ("rds", "rds.", ("rds_superuser", "rdsadmin")),
     ("alloydb", "alloydb.", ("alloydbsuperuser", "alloydbadmin")),
     ("cloud-sql", "cloudsql.", ("cloudsqlsuperuser", "cloudsqladmin")),
@@ -68,13 +63,15 @@ _PATRONI_FLAGS: Final = ("cluster_name", "max_locks_per_transaction", "track_com
 def platform(clues: Clues) -> Platform:
     """Return the platform and what revealed it; self-managed if nothing did."""
     found = _aurora(clues) or _service(clues) or _heroku(clues) or _operator(clues)
-    if found is not None:
-        name, evidence = found
-        return Platform(name=name, evidence=evidence, alter_system=False, how=HOW[name])
-    return _self_managed(clues)
+    return _self_managed(clues) if found is None else managed(*found)
 
 
-_Found = tuple[Name, str] | None
+def managed(name: PlatformName, evidence: str) -> Platform:
+    """A platform where somebody else than ALTER SYSTEM keeps the settings."""
+    return Platform(name=name, evidence=evidence, alter_system=False, how=HOW[name])
+
+
+_Found = tuple[PlatformName, str] | None
 
 
 def _aurora(clues: Clues) -> _Found:
@@ -114,14 +111,14 @@ _PATHS: Final = (
 )  # fmt: skip
 
 
-def _by_path(clues: Clues, name: Name, path: str) -> _Found:
+def _by_path(clues: Clues, name: PlatformName, path: str) -> _Found:
     for setting in _PATHS:
         if path in f"{clues.value(setting)}/":
             return name, f"{setting} = {clues.value(setting)}"
     return None
 
 
-def _by_role(clues: Clues, name: Name, role: str) -> _Found:
+def _by_role(clues: Clues, name: PlatformName, role: str) -> _Found:
     return (name, f"role {role}") if role in clues.roles else None
 
 

@@ -183,6 +183,12 @@ SEE_FILES: Final = (
 )
 
 
+def read_platform(conn: Connection) -> Platform:
+    """Who runs the server at `conn`, and how its settings are changed. Only reads."""
+    reader = Reader(conn, conn.info.server_version)
+    return _platform(reader, _settings(reader.rows("settings"), None))
+
+
 def _platform(reader: Reader, settings: Mapping[str, Setting]) -> Platform:
     row = reader.row("clues")
     clues = Clues(

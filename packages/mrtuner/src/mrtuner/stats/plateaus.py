@@ -84,6 +84,19 @@ def plateaus(values: Values, *, at_least: float = 0.0) -> list[Plateau]:
     return sorted((one for one in joined if one is not None), key=lambda one: -one.level)
 
 
+def crowded(values: Values, *, at_least: float = 0.0) -> list[float]:
+    """Return the levels that many values share, and few just above, consecutive or not."""
+    np = numpy()
+    logs, known = _logarithms(values, at_least)
+    found: list[float] = []
+    for first in _windows(len(values)):
+        here = slice(first, first + WINDOW)
+        for level, _, _ in _crowded(logs[here][known[here]]):
+            if all(abs(level - one) > _SAME for one in found):
+                found.append(level)
+    return [float(np.exp(one)) for one in found]
+
+
 def stretches(
     values: Values, mask: Mask, *, shortest: int = LONGEST_RUN_AT_LEAST,
     fewest: int = FEWEST_POINTS, counted: Mask | None = None,

@@ -50,6 +50,9 @@ VACUUM_CAP: Final = GiB
 
 
 PAGE_TABLES: Final = "page tables"
+#: Share of memory that settings may add to a worst case that the platform's own defaults already
+#: exceed: one more worker process is not what breaks it.
+MORE: Final = Fraction(5, 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,10 @@ class Budget:
     @property
     def fits(self) -> bool:
         return self.total <= self.ceiling
+
+    def exceeds(self, usual: Budget) -> bool:
+        """Whether there is not enough memory, and clearly less than with the defaults, `usual`."""
+        return self.total > self.memory and self.total - usual.total > MORE * self.memory
 
     @property
     def shared(self) -> Bytes:

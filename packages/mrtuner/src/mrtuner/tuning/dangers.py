@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.findings import Finding, Severity
 from mrtuner.tuning.budget import HUGE_PAGE, Budget
-from mrtuner.tuning.feasibility import solve, values_to_lower, what_must_give
+from mrtuner.tuning.feasibility import (
+    by_default,
+    counted_sessions,
+    in_force,
+    solve,
+    values_to_lower,
+    what_must_give,
+)
 from mrtuner.tuning.rules.wal import volume_filled_by_wal
 from mrtuner.tuning.situation import Situation
 from mrtuner.units import MiB, pretty_bytes
@@ -45,7 +52,7 @@ def dangers(
     if server is None:
         return
     yield from _switched_off(situation, server, "durability-off", "fsync", "full_page_writes")
-    yield from _more_memory_than_there_is(situation, now)
+    yield from _more_memory_than_there_is(situation, server, now)
     yield from _no_next_start(start)
     yield from _too_few_huge_pages(situation, host)
     yield from _wal_fills_the_volume(situation)
@@ -72,9 +79,19 @@ def _switched_off(
             yield _danger(name, f"{one} is off", _MUST_BE_ON[one], remedy)
 
 
-def _more_memory_than_there_is(situation: Situation, now: Budget | None) -> Iterator[Finding]:
-    """The worst case of the settings in force, if it exceeds all of memory."""
+def _more_memory_than_there_is(
+    situation: Situation, server: Server, now: Budget | None
+) -> Iterator[Finding]:
+    """The worst case of the settings in force, if it exceeds all of memory, as defaults do not.
+
+    PostgreSQL's defaults exceed 1 GB, and those of managed services any memory, which nobody
+    changes for: what somebody set is to blame, or nothing.
+    """
     if now is None or now.total <= now.memory:
+        return
+    counted = counted_sessions(situation, server.platform)
+    now, usual = in_force(counted), in_force(by_default(counted, server.platform))
+    if now is None or usual is None or not now.exceeds(usual):
         return
     largest = max(now.parts, key=lambda part: part.size)
     times = now.total / now.memory

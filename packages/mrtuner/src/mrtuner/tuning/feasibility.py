@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from mrtuner.catalog import parameters
+from mrtuner.catalog.families import LAST, family
 from mrtuner.errors import DoesNotFit
+from mrtuner.formula.class_memory import VARIABLE
+from mrtuner.formula.grammar import is_formula, parse
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.budget import HUGE_PAGE, LEAST_WORK_MEM, Budget, Chosen, draw_up
-from mrtuner.tuning.engine import decide
+from mrtuner.tuning.engine import INITDB, decide
+from mrtuner.tuning.rules.sessions import A_SESSION, USUAL
 from mrtuner.tuning.situation import OF_OUR_SESSION, USUAL_CEILING, HugePages, Memory, Situation
 from mrtuner.tuning.verdict import RULES
 from mrtuner.units import Bytes, GiB, MiB, TiB, pretty_bytes
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.model import Platform, PlatformName
 
 #: What the worst case is computed from.
 NEED_MEMORY: Final = (
@@ -271,3 +279,91 @@ def least_ceiling(situation: Situation) -> float | None:
 
     index = bisect_left(steps, True, key=holds)
     return steps[index] / 100 if index < len(steps) else None
+
+
+# What a server would have if nobody had set anything.
+
+_FAMILIES: Final[dict[PlatformName, str]] = {"rds": "postgres", "aurora": "aurora-postgresql"}
+#: Services that size servers by their memory. Nobody knows all their defaults: what they size is
+#: taken as it is, and only work_mem and its multiplier for PostgreSQL's.
+_SERVICES: Final[frozenset[PlatformName]] = frozenset(
+    {*_FAMILIES, "cloud-sql", "alloydb", "azure", "supabase", "neon", "aiven", "heroku"}
+)
+VCPUS: Final = "DBInstanceVCPU"
+_NOT_SIZED: Final = ("work_mem", "hash_mem_multiplier")
+#: The most connections that a service allows by default: one for so many bytes, and as RDS says no
+#: more than 5,000; from PostgreSQL's own 100 on. Source: families.json, max_connections of RDS and
+#: Aurora; that other services allow no more by default is general knowledge, not verified.
+_PER_CONNECTION: Final = 9_531_392
+_MOST: Final = 5000
+_FEWEST: Final = 10
+
+
+def counted_sessions(situation: Situation, platform: Platform) -> Situation:
+    """The situation with the sessions that count.
+
+    Where a service allows one for so many bytes of memory, nobody chose their number. Then as many
+    sort at a time as `tune` assumes for the workload, and all are open; if the service's own
+    defaults do not fit with so many, one for each 32 MB of memory, half of that, and so on.
+    """
+    memory, allowed = situation.memory, int(situation.running.get("max_connections", 0))
+    if memory is None or platform.name not in _SERVICES or allowed > _by_service(memory.size):
+        return situation
+    by_memory = memory.size // A_SESSION
+    usual = max(_FEWEST, min(by_memory, USUAL[situation.workload]))
+    active, counted = situation.connections.active or usual, situation
+    for count in (allowed, *_fewer(min(allowed, max(usual, by_memory)))):
+        counted = replace(
+            situation,
+            running={**situation.running, "max_connections": str(count)},
+            connections=replace(situation.connections, active=min(active, count)),
+        )
+        budget = in_force(by_default(counted, platform))
+        if budget is None or budget.fits:
+            break
+    return counted
+
+
+def _fewer(most: int) -> Iterator[int]:
+    while most > _FEWEST:
+        yield most
+        most //= 2
+    yield _FEWEST
+
+
+def by_default(situation: Situation, platform: Platform) -> Situation:
+    """The situation with the defaults of the platform in place of what needs memory."""
+    found = {name: _postgres_default(name, situation.major) for name in NEED_MEMORY}
+    running, memory = situation.running, situation.memory
+    if memory is not None and platform.name in _SERVICES:
+        if platform.name not in _FAMILIES:
+            found = {name: found[name] for name in _NOT_SIZED}
+        elif situation.major <= LAST:
+            found |= _of_family(f"{_FAMILIES[platform.name]}{situation.major}", situation)
+        allowed = int(running.get("max_connections", 0))
+        found["max_connections"] = str(min(allowed, _by_service(memory.size)))
+    kept = {name: text for name, text in found.items() if text is not None and name in running}
+    return replace(situation, running={**running, **kept})
+
+
+def _by_service(memory: int) -> int:
+    return max(100, min(memory // _PER_CONNECTION, _MOST))
+
+
+def _postgres_default(name: str, major: int) -> str | None:
+    known = parameters(major).get(name)
+    default = INITDB.get(name, known.default if known else None)
+    return None if default is None else str(default)
+
+
+def _of_family(name: str, situation: Situation) -> dict[str, str]:
+    """A family's defaults of what needs memory, on this machine."""
+    known = family(name).parameters
+    machine = {VARIABLE: situation.machine["memory"]}
+    if situation.cpus is not None:
+        machine[VCPUS] = situation.cpus.count
+    texts = {one: known[one].default or "" for one in NEED_MEMORY if one in known}
+    return {
+        one: str(parse(text).evaluate(machine)) if is_formula(text) else text
+        for one, text in texts.items() if text and (VCPUS in machine or VCPUS not in text)
+    }  # fmt: skip

@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
+from mrtuner.postgres.model import Platform
 from mrtuner.vacuum.blockers import USUAL, Thresholds, distortion
 from mrtuner.vacuum.classify import classify
+from mrtuner.vacuum.commands import literal
 from mrtuner.vacuum.model import (
     Picture,
     Rates,
@@ -203,11 +205,17 @@ def _judged(
         watched=seconds if len(samples) > 1 else None,
         recorded=recorded is not None,
         tables=tuple(sorted(reports, key=_weight, reverse=True)),
-        settings=settings,
+        settings=tuple(_with_remedy(one, picture.platform) for one in settings),
         capacity=found,
         wraparound=wraparound(picture),
         distorted=distorted,
     )
+
+
+def _with_remedy(one: ServerSetting, platform: Platform) -> ServerSetting:
+    plain = one.value.isalpha() or one.value.isdecimal()
+    value = one.value if plain else literal(one.value)
+    return replace(one, remedy=platform.remedy(one.restart, **{one.name: value}))
 
 
 def _report(

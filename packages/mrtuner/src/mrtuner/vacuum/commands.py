@@ -61,7 +61,7 @@ def _by_code(text: str, short: str, long: str) -> str:
 
 
 def commands(found: Vacuum) -> str:
-    """ALTER TABLE for every table with advice, ALTER SYSTEM for the server; ends in a newline.
+    """ALTER TABLE for every table with advice, what sets the server's; ends in a newline.
 
     ALTER TABLE … SET takes a SHARE UPDATE EXCLUSIVE lock: it waits for a running vacuum and
     for other ALTERs, but not for readers and writers.
@@ -88,9 +88,8 @@ def _lines(found: Vacuum) -> Iterator[str]:
     for setting in found.settings:
         yield ""
         yield _comment(setting.because + ("; needs a restart" if setting.restart else ""))
-        yield f"ALTER SYSTEM SET {setting.name} = '{setting.value}';"
-    if any(not setting.restart for setting in found.settings):
-        yield "SELECT pg_reload_conf();"
+        by_sql = found.picture.platform.alter_system
+        yield setting.remedy if by_sql else _comment(setting.remedy)
 
 
 def _alter(one: TableReport) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from mrtuner.described import Doc
 from mrtuner.facts import Missing
+from mrtuner.postgres.model import Platform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +145,7 @@ class ServerSetting:
     value: Annotated[str, Doc("what it should be")]
     because: Annotated[str, Doc("why")]
     restart: Annotated[bool, Doc("whether a reload is not enough")]
+    remedy: Annotated[str, Doc("how it comes into force on this server")] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +252,7 @@ class Picture:
     blockers: tuple[HorizonBlocker, ...]
     chunk: int  # bytes per TOAST chunk
     missing: tuple[Missing, ...]
+    platform: Platform
     oldest: Mapping[Counter, str] = field(default_factory=dict)  # relation with the oldest ID here
     lost: str | None = None  # why the session was lost during the watch; None: it was not
 

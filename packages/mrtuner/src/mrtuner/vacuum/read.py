@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.facts import Missing
 from mrtuner.postgres.connect import translated
+from mrtuner.postgres.read import read_platform
 from mrtuner.postgres.reader import SEE_STATS, Row, refused, rows_of
 from mrtuner.vacuum.blockers import USUAL, Look, Thresholds, blockers
 from mrtuner.vacuum.model import Moment, Picture, Sample, Table, ToastTable
@@ -16,6 +17,7 @@ from mrtuner.vacuum.wraparound import oldest, unfrozen
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
+    from mrtuner.postgres.model import Platform
 
 #: For a server with 8 kB blocks. Source: TOAST_MAX_CHUNK_SIZE, access/heaptoast.h.
 USUAL_CHUNK: Final = 1996
@@ -39,10 +41,12 @@ def read(
     sleep: Callable[[float], None] = time.sleep,
     thresholds: Thresholds = USUAL,
     patience: str = "60s",
+    platform: Platform | None = None,
 ) -> Picture:
     """Read the database of `conn`, an autocommit session; several times with `watch` [s].
 
-    A query that takes longer than `patience` is cancelled, which raises ConnectError.
+    A query that takes longer than `patience` is cancelled, which raises ConnectError. `platform`
+    is who runs the server, if that is known; else it is read.
 
     Only reads; locks no user table and waits for no lock on one. A server that is shut down or
     restarted during the watch ends it early: what was seen until then counts. Raises ConnectError
@@ -53,6 +57,7 @@ def read(
     lost: str | None = None
     with translated():
         reader = _Reader(conn, patience)
+        platform = platform or read_platform(conn)
         samples = [_sample(reader)]
         around = _around(reader)
         try:
@@ -64,7 +69,7 @@ def read(
             if not conn.closed:
                 raise
             lost = refused(error)
-        return _picture(reader, tuple(samples), around, lost, thresholds)
+        return _picture(reader, tuple(samples), around, lost, thresholds, platform)
 
 
 class _Reader:
@@ -175,6 +180,7 @@ def _picture(
     around: _Around,
     lost: str | None,
     thresholds: Thresholds,
+    platform: Platform,
 ) -> Picture:
     seconds = samples[-1].moment.at - samples[0].moment.at
     return Picture(
@@ -189,12 +195,18 @@ def _picture(
         ),
         oldest=oldest(around.relations),
         chunk=around.chunk,
-        missing=(*reader.missing.values(), *_missing(around.sight, around.settings, lost)),
+        missing=(
+            *reader.missing.values(),
+            *_missing(around.sight, around.settings, lost, platform),
+        ),
+        platform=platform,
         lost=lost,
     )
 
 
-def _missing(sight: Row, settings: Mapping[str, str], lost: str | None) -> Iterator[Missing]:
+def _missing(
+    sight: Row, settings: Mapping[str, str], lost: str | None, platform: Platform
+) -> Iterator[Missing]:
     """Report what cannot be known here, so that it is not taken for zero."""
     if lost is not None:
         why = f"the connection to the server was lost: {lost}"
@@ -202,8 +214,7 @@ def _missing(sight: Row, settings: Mapping[str, str], lost: str | None) -> Itera
         yield Missing(REST, why, hint=hint)
     if settings.get("track_counts") == "off":
         why = "track_counts is off, so autovacuum runs only to prevent wraparound"
-        hint = "ALTER SYSTEM SET track_counts = on; SELECT pg_reload_conf();"
-        yield Missing("rates", why, hint=hint)
+        yield Missing("rates", why, hint=platform.remedy(track_counts="on"))
     if sight["in_recovery"]:
         why = "this is a standby; only the primary counts and vacuums rows"
         yield Missing("rates", why, hint="Connect to the primary.")

@@ -39,9 +39,10 @@ def lines(told: VacuumDocument, top: int = _TOP) -> Iterator[str]:
     yield ""
     yield verdict(told)
     yield told.capacity.words
-    for one in told.settings:
+    for one in (each for each in told.settings if each.name not in SWITCHES):
         yield f"  {one.name} = {one.value}  (now {one.now})" + _restart(one)
         yield f"      {one.because}"
+        yield f"      {one.remedy}"
     yield from _blockers(told.blockers)
     yield ""
     yield from map(wraparound_words, told.wraparound)
@@ -67,7 +68,7 @@ def _first(told: VacuumDocument) -> Iterator[str]:
     """What comes before all other advice, which has no effect without it."""
     for one in _switched_off(told):
         yield f"first: {one.name} is off: {one.because}"
-        yield f"      ALTER SYSTEM SET {one.name} = on; SELECT pg_reload_conf();"
+        yield f"      {one.remedy}"
 
 
 def _switched_off(told: VacuumDocument) -> list[ServerSetting]:

@@ -11,6 +11,7 @@ from mrtuner.check.areas.storage import nearly_full
 from mrtuner.check.catalogue import Addition, CannotJudge, Located, added, check
 from mrtuner.facts import Missing
 from mrtuner.findings import Finding, Severity
+from mrtuner.postgres.platform import managed
 from rdstune.check.read import InstanceSeen, read
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def _located(seen: InstanceSeen) -> Located:
     from mrtuner.errors import BadValue
     from mrtuner.formula.class_memory import class_memory
     from mrtuner.inputs import MachineInputs
+    from mrtuner.limits.ceilings import AURORA
 
     one = seen.instance
     machine: MachineInputs = {"storage": "ebs"}
@@ -41,7 +43,10 @@ def _located(seen: InstanceSeen) -> Located:
         machine |= {"memory": class_memory(kind, one.engine).low, "cpus": kind.vcpus}
     return Located(
         dsn=f"host={one.host} port={one.port or 5432}" if one.host else None,
-        machine=machine, instead_of=frozenset({"free-space"}),
+        machine=machine, instead_of=frozenset({"free-space", "memory-overcommitted"}),
+        platform=managed(
+            "aurora" if one.engine.startswith(AURORA) else "rds", "rds:DescribeDBInstances"
+        ),
     )  # fmt: skip
 
 
@@ -92,8 +97,8 @@ _REMEDIES: Final = {
 
 @check(
     "rds-group",
-    judged="on the instance's class, the group's worst case exceeds the memory, or the server "
-    "would refuse a value; or RDS could not apply one",
+    judged="on the instance's class, the group's worst case exceeds the memory, and that of AWS's "
+    "defaults by 5 % of it; or the server would refuse a value; or RDS could not apply one",
     source="docs: the memory budget; ParameterApplyStatus failed-to-apply",
     needs=(_NAME,),
 )
@@ -101,7 +106,7 @@ def rds_group(state: Added) -> Iterator[Finding]:
     """The parameter group does not fit the instance that uses it. Only of rds:NAME."""
     row = _part(state, "group")
     judged = row.assessment
-    if judged.unknown is None and not judged.holds:
+    if judged.exceeds:
         yield Finding(
             id="rds-group", severity=Severity.DANGER,
             text=f"with group {row.group}, sessions can ask for {judged.share:.1f} times the "

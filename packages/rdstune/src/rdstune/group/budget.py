@@ -7,7 +7,6 @@ connections, each with work_mem) and the group makes it no worse.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
@@ -18,6 +17,7 @@ from mrtuner.catalog.families import family as known_family
 from mrtuner.errors import BadValue
 from mrtuner.formula.grammar import is_formula, parse
 from mrtuner.inputs import Workload
+from mrtuner.tuning.budget import MORE
 from mrtuner.tuning.situation import USUAL_CEILING
 from mrtuner.units import pretty_bytes
 from mrtuner.wording import enumerated
@@ -30,9 +30,6 @@ from rdstune.lint.findings import Finding, Severity
 
 _LARGEST: Final = 2**63
 _MOST: Final = float(MOST_SHARED)
-#: Share of memory that a group may add to a worst case that AWS's own defaults already exceed:
-#: one more worker process is not what breaks it.
-_MORE: Final = Fraction(5, 100)
 #: Share of what the best value saves that another must save to be named beside it.
 _WORTH: Final = 0.1
 #: Cache size: groups times machine sizes.
@@ -145,11 +142,11 @@ class _Group:
                 return None
             if share < USUAL_CEILING + TOLERANCE and _on(self.values, request, each).budget.fits:
                 return None
-            usual = _by_default(request, each).share + float(_MORE)
+            usual = _by_default(request, each).share + float(MORE)
             if share < usual - TOLERANCE:
                 return None
             if share < usual + TOLERANCE and (
-                _on(self.values, request, each).share <= _on({}, request, each).share + _MORE
+                _on(self.values, request, each).share <= _on({}, request, each).share + MORE
             ):
                 return None
         return share

@@ -37,6 +37,7 @@ class Assessment:
     worst: Bytes | None = None  # of shared memory and every session together
     memory: Bytes | None = None  # DBInstanceClassMemory, at the estimate that leaves the least
     holds: bool = True  # the worst case is within the ceiling
+    exceeds: bool = False  # it is more than all memory, and AWS's defaults are not to blame
     outside: tuple[str, ...] = ()  # values that the server would refuse
     drift: tuple[str, ...] = ()  # parameters for which our advice is very different
     unknown: str | None = None  # why there is no assessment
@@ -91,6 +92,7 @@ def _on(values: Mapping[str, str], request: GroupRequest, each: InstanceClass) -
         worst=Bytes(size.budget.total),
         memory=size.budget.memory,
         holds=size.budget.fits,
+        exceeds=size.budget.exceeds(on_class({}, request, each).budget),
         outside=size.outside,
         drift=tuple(_drift(values, request, each)),
     )

@@ -24,8 +24,9 @@ _SOON: Final = 180
 
 @check(
     "memory-overcommitted",
-    judged="the worst case of the settings in force exceeds the memory of the machine",
-    source="docs: the memory budget",
+    judged="the worst case of the settings in force exceeds the memory of the machine, and that "
+    "of the platform's defaults by 5 % of it",
+    source="docs: the memory budget, and how a running server is judged",
     needs=("memory",),
 )
 def memory_overcommitted(state: State) -> Iterator[Finding]:
@@ -77,7 +78,11 @@ def configuration_errors(state: State) -> Iterator[Finding]:
                 f"{one.where}: {one.name or 'line'}: {one.error}" for one in found[:_SHOWN]
             ),
             basis="pg_file_settings, now",
-            remedy=("Correct the line, then: SELECT pg_reload_conf();",),
+            remedy=(
+                "Correct the line, then: SELECT pg_reload_conf();"
+                if state.server.platform.alter_system
+                else f"Correct the setting. {state.server.platform.how}",
+            ),
         )
 
 
@@ -91,7 +96,7 @@ def pending_restart(state: State) -> Iterator[Finding]:
     """Somebody changed a setting that waits for a restart: the next one puts it into force,
     whenever that is.
     """
-    waiting = state.server.pending
+    waiting, by_sql = state.server.pending, state.server.platform.alter_system
     if waiting:
         names = first_few([one.name for one in waiting], _SHOWN)
         yield Finding(
@@ -100,7 +105,10 @@ def pending_restart(state: State) -> Iterator[Finding]:
             text=f"waiting for a restart: {names}",
             consequence="the next restart, planned or not, changes them",
             basis="pg_settings and pg_file_settings, now",
-            remedy=("Restart at a time of your own, or take the change back: mrtuner undo",),
+            remedy=(
+                "Restart at a time of your own, or take the change back"
+                + (": mrtuner undo" if by_sql else f". {state.server.platform.how}"),
+            ),
         )
 
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, TypeVar
 from mrtuner.described import Doc
 from mrtuner.history.analysis.changes import HistoryChange
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
+from mrtuner.history.analysis.plans import plan_changed
 from mrtuner.history.reading import History
 from mrtuner.history.recording.rounds import PACE
 from mrtuner.postgres.blocking import roots
@@ -264,7 +265,7 @@ def _slow_queries(
     ]
     runs = sorted((_begin(run), key, run, usual) for key, run, usual in found)
     for group in _near([(begin, one) for begin, *one in runs], _AT_ONCE):
-        yield _slower_at_once(history, [tuple(one) for _, one in group], changes)
+        yield _slower_at_once(history, about, [tuple(one) for _, one in group], changes)
 
 
 def _begin(run: Sequence[Mapping[str, Any]]) -> datetime:
@@ -274,7 +275,10 @@ def _begin(run: Sequence[Mapping[str, Any]]) -> datetime:
 
 
 def _slower_at_once(
-    history: History, group: Sequence[tuple[Any, ...]], changes: Sequence[HistoryChange]
+    history: History,
+    about: HistoryPeriod,
+    group: Sequence[tuple[Any, ...]],
+    changes: Sequence[HistoryChange],
 ) -> Incident:
     """One sentence for statements that became slower together: they have one cause."""
     begin = min(_begin(run) for _, run, _ in group)
@@ -285,6 +289,9 @@ def _slower_at_once(
     told = f"{text} took {_ms(mean)} per call instead of {_ms(usual)}"
     if len(group) > 1:
         told = f"{len(group)} statements took longer; {told}"
+    until = run[-1]["time"].replace(tzinfo=UTC)
+    if plan := plan_changed(history, about, key[0], key[1], _begin(run), until):
+        told += f", {plan}"
     before = [
         one for one in changes
         if begin - _JUST_BEFORE <= one.at <= begin + _SEEN_LATER

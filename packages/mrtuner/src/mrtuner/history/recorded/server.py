@@ -23,7 +23,7 @@ from mrtuner.history.store.layout import last_value
 from mrtuner.host.model import Host
 from mrtuner.inputs import Storage
 from mrtuner.postgres.model import Activity, Origin, Platform, Server, Setting, Slot
-from mrtuner.postgres.platform import HOW, Clues, platform
+from mrtuner.postgres.platform import Clues, managed, platform
 from mrtuner.units import Bytes, GiB
 
 #: Our names for pg_settings.source; the file itself is not recorded.
@@ -261,9 +261,7 @@ def _platform(settings: Mapping[str, Setting], known: Facts) -> Platform:
     if instance is None:
         return platform(Clues(settings=settings))
     name: Literal["aurora", "rds"] = "aurora" if instance.engine.startswith(_AURORA) else "rds"
-    return Platform(
-        name=name, evidence="rds:DescribeDBInstances", alter_system=False, how=HOW[name]
-    )
+    return managed(name, "rds:DescribeDBInstances")
 
 
 def _not_recorded() -> Iterator[Missing]:

@@ -152,7 +152,8 @@ def built_in() -> Mapping[str, Source]:
     """The sources that MrTuner comes with, by name."""
     from mrtuner.history.recording.filesystems import FILESYSTEMS
     from mrtuner.history.recording.host import HOST
-    from mrtuner.history.recording.log_errors import LOG_ERRORS
+    from mrtuner.history.recording.log.errors import LOG_ERRORS
+    from mrtuner.history.recording.log.plans import PLANS
     from mrtuner.history.recording.machine import MACHINE
 
     return {
@@ -161,6 +162,7 @@ def built_in() -> Mapping[str, Source]:
         "host": of_program("host", HOST),
         "log_errors": of_program("log_errors", LOG_ERRORS),
         "machine": of_program("machine", MACHINE),
+        "plans": of_program("plans", PLANS),
     }
 
 

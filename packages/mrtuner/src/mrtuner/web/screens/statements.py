@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mrtuner.history.analysis.coverage import seconds_of
+from mrtuner.history.analysis.plans import logged_plans
 from mrtuner.history.analysis.series import OTHER, Series, rate, ratio
 from mrtuner.history.analysis.statements import HistoryStatement, statements
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
@@ -26,6 +27,13 @@ _COLUMNS: Final = (
     ("database", "Database", "text"),
     ("role", "Role", "text"),
     ("query_id", "Statement", "statement"),
+)
+_PLANS: Final = (
+    ("shape", "Nodes", "sql"),
+    ("executions", "Executions", "integer"),
+    ("mean", "Time per execution", "s"),
+    ("first", "First seen", "moment"),
+    ("last", "Last seen", "moment"),
 )
 _SECOND: Final = 0.001  # from ms
 
@@ -93,9 +101,16 @@ def _one(
         )
     ]  # fmt: skip
     rows = [work for work in works if work["query_id"] == str(query)]
+    plans = [
+        {"shape": one.shape, "executions": one.executions, "first": one.first.timestamp(),
+         "mean": one.ms * _SECOND / one.executions, "last": one.last.timestamp()}
+        for one in logged_plans(view.history, view.about, query)
+    ]  # fmt: skip
     return charts, [
-        Table(name="statements", title="Statement", columns=_COLUMNS, rows=rows, missing=_MISSING)
-    ]
+        Table(name="statements", title="Statement", columns=_COLUMNS, rows=rows, missing=_MISSING),
+        *([Table(name="plans", title="Its plans in the server's log", columns=_PLANS, rows=plans)]
+          if plans else []),
+    ]  # fmt: skip
 
 
 SCREEN: Final = Screen(

@@ -1,0 +1,124 @@
+"""Errors in the server's log, as a source: counted by severity, where the recorder may read it.
+
+Messages of a log of text must be in English. No message is kept, for it may hold anything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mrtuner.errors import MissingPart
+from mrtuner.history.recording.log.following import COLLECT, Log, csv_records
+from mrtuner.history.recording.program import Place, Rows
+
+_DECLARATION: Final = """
+help = "Errors in the server's log, if the recorder runs on its machine and may read the log"
+interval = "1min"
+reset = "scope"
+
+[counters]
+panics = { help = "PANIC: the whole server went down" }
+fatals = { help = "FATAL: a session ended, or was refused" }
+errors = { help = "ERROR: a statement failed" }
+warnings = { help = "WARNING" }
+deadlocks = { help = "of these, deadlocks (40P01)" }
+refused = { help = "of these, sessions refused because there were too many (53300)" }
+cancelled = { help = "of these, cancelled statements, also by a timeout (57014)" }
+"""
+_SEVERITIES: Final = {
+    "PANIC": "panics", "FATAL": "fatals", "ERROR": "errors", "WARNING": "warnings",
+}  # fmt: skip
+#: What stands before the two spaces of a line, besides. Source: elog.c, error_severity, and
+#: send_message_to_server_log.
+_OTHERS: Final = frozenset({
+    "DEBUG", "LOG", "INFO", "NOTICE", "DETAIL", "HINT", "QUERY", "CONTEXT", "LOCATION",
+    "BACKTRACE", "STATEMENT",
+})  # fmt: skip
+_TAG: Final = re.compile(r"(?:^|[^\w])([^\W\d_]{3,}):  ")
+_STATES: Final = {"40P01": "deadlocks", "53300": "refused", "57014": "cancelled"}
+#: The same without SQLSTATE. Source: deadlock.c; proc.c, postinit.c; postgres.c.
+_MESSAGES: Final = {
+    "deadlocks": re.compile(r"deadlock detected"),
+    "refused": re.compile(r"too many (clients|connections)|remaining connection slots"),
+    "cancelled": re.compile(r"canceling statement due to"),
+}
+#: Classes of SQLSTATE that are no errors: success, warning, no data.
+_FINE: Final = frozenset({"00", "01", "02"})
+
+
+@dataclass(frozen=True, slots=True)
+class _LogErrorsProgram:
+    declaration: str = _DECLARATION
+
+    def open(self, place: Place) -> Rows | None:
+        """Begin at the end of the log; None if the server runs elsewhere. Raises if unreadable."""
+        if place.postmaster is None:
+            return None
+        log, counts, scope = Log.at_end(place.postmaster), Counter[str](), f"{time.time():.0f}"
+
+        def rows() -> Iterator[Mapping[str, Any]]:
+            for form, text in log.new():
+                for severity, state, message in _RECORDS[form](text):
+                    counts.update(_counted(severity, state, message))
+            yield {"scope": scope} | {name: counts[name] for name in _COLUMNS}
+
+        return rows
+
+
+LOG_ERRORS: Final = _LogErrorsProgram()
+
+
+def _counted(severity: str, state: str, message: str) -> Iterator[str]:
+    """The columns in which a record counts."""
+    column = _SEVERITIES.get(severity)
+    if column is None and severity not in _OTHERS and state[:2] not in {"", *_FINE}:
+        column = "errors"  # its name is in another language
+    if column is None:
+        return
+    yield column
+    kind = _STATES.get(state) if state else next(
+        (name for name, pattern in _MESSAGES.items() if pattern.search(message)), None
+    )  # fmt: skip
+    if kind is not None:
+        yield kind
+
+
+_COLUMNS: Final = (*_SEVERITIES.values(), *_STATES.values())
+
+
+def _of_json(text: str) -> Iterator[tuple[str, str, str]]:
+    for line in text.splitlines():
+        if line.startswith("{"):
+            record = json.loads(line)
+            yield record.get("error_severity", ""), record.get("state_code", ""), ""
+
+
+def _of_csv(text: str) -> Iterator[tuple[str, str, str]]:
+    for record in csv_records(text):
+        if len(record) > _CSV_STATE:
+            yield record[_CSV_SEVERITY], record[_CSV_STATE], ""
+
+
+#: Source: documentation, Using CSV-Format Log Output.
+_CSV_SEVERITY: Final = 11
+_CSV_STATE: Final = 12
+
+
+def _of_stderr(text: str) -> Iterator[tuple[str, str, str]]:
+    lines = [line for line in text.splitlines() if not line.startswith("\t")]
+    tags = [(found[1].rstrip("12345"), found) for found in map(_TAG.search, lines) if found]
+    if not {tag for tag, _ in tags} & {*_SEVERITIES, *_OTHERS} and any(
+        t.isupper() for t, _ in tags
+    ):
+        raise MissingPart("the log's messages are not in English (lc_messages)", COLLECT)
+    for severity, found in tags:
+        yield severity, "", found.string[found.end() :]
+
+
+_RECORDS: Final = {"jsonlog": _of_json, "csvlog": _of_csv, "stderr": _of_stderr}
