@@ -60,7 +60,7 @@ def whole_runs(count: int, output: Path) -> None:
 
 def pilots(count: int, output: Path) -> None:
     """Measure all loads `count` times on the same servers; keep a report for each time."""
-    from mrtuner.answers.proof import Proof
+    from mrtuner.answers.proof.prove import Proof
     from mrtuner.bench.plan.model import fresh_seed
     from mrtuner.bench.series import Measured, Series
     from mrtuner.cli import demo

@@ -16,7 +16,7 @@ import pytest
 from docs_pages import DOCS, generator
 
 import mrtuner
-from mrtuner.answers.proof import Proof
+from mrtuner.answers.proof.prove import Proof
 from mrtuner.bench.plan.toml import TEMPLATE
 from mrtuner.bench.series import LeftOut
 from mrtuner.change.settings.plan import SettingsPlan

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from machine import PAGE, require
-from mrtuner.answers.recorded_loads import has_statements, with_statements
+from mrtuner.answers.proof.recorded_loads import has_statements, with_statements
 from mrtuner.cli.demo import _ourselves
 from mrtuner.history.reading import open_history
 from mrtuner.postgres.binaries import Binaries

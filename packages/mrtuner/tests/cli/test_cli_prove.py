@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from conftest import NewCluster
 
 from mrtuner import tune
-from mrtuner.answers.proof_loads import Wish, ask
+from mrtuner.answers.proof.loads import Wish, ask
 from mrtuner.cli import main
 from mrtuner.cli.common.proving import minutes
 from servers import sql

@@ -16,7 +16,7 @@ from conftest import NewCluster
 from history_recorder import samples
 from served import DESK, PHONE, in_a_browser, opened, painted, serving, too_wide, violations
 
-from mrtuner.answers.recorded_loads import has_statements
+from mrtuner.answers.proof.recorded_loads import has_statements
 from mrtuner.history.recording.recorder import Instance, record
 from mrtuner.history.recording.sample import SourceSample
 from mrtuner.history.recording.source import Source, built_in

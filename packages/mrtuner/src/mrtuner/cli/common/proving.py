@@ -10,7 +10,7 @@ from mrtuner.cli.common import terminal
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
-    from mrtuner.answers.proof import Proof
+    from mrtuner.answers.proof.prove import Proof
     from mrtuner.cli.common.document import ReportDocument
     from mrtuner.tuning.document import AppliedSide
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.answers.proof_sides import ADVISED, CURRENT
+from mrtuner.answers.proof.sides import ADVISED, CURRENT
 from mrtuner.errors import MrTunerError, Refused, UsageError
 
 if TYPE_CHECKING:

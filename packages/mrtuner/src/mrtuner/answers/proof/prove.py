@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
-from mrtuner.answers.proof_loads import Question, Wish, ask
-from mrtuner.answers.proof_sides import Sides
+from mrtuner.answers.proof.loads import Question, Wish, ask
+from mrtuner.answers.proof.sides import Sides
 from mrtuner.answers.remembered import Tell, silent
 from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.errors import MissingPart, MrTunerError

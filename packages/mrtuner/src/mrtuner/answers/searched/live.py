@@ -12,9 +12,9 @@ from random import randrange
 from typing import TYPE_CHECKING, Final, Unpack
 
 from mrtuner import __version__
-from mrtuner.answers.proof_sides import Sides
+from mrtuner.answers.proof.sides import Sides
 from mrtuner.answers.remembered import Tell, silent
-from mrtuner.answers.searched import (
+from mrtuner.answers.searched.own_server import (
     DIRECTORY,
     SearchWish,
     carried_out,
@@ -43,7 +43,7 @@ from mrtuner.units import parse_duration
 from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
-    from mrtuner.answers.searched import Clock, Shown
+    from mrtuner.answers.searched.own_server import Clock, Shown
     from mrtuner.change.journal import Journal
     from mrtuner.search.live import LiveMeasurements
     from mrtuner.search.space import Server

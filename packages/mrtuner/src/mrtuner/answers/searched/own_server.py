@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from mrtuner import __version__
-from mrtuner.answers.proof import busy, pgbench
-from mrtuner.answers.proof_loads import Wish, ask, database_name, threads
+from mrtuner.answers.proof.loads import Wish, ask, database_name, threads
+from mrtuner.answers.proof.prove import busy, pgbench
 from mrtuner.answers.remembered import Tell, silent
-from mrtuner.answers.searched_statements import (
+from mrtuner.answers.searched.statements import (
     MOST,
     left_out,
     read_statements,
@@ -40,7 +40,7 @@ from mrtuner.tuning.crash_recovery import replay
 from mrtuner.units import Bytes, GiB, parse_duration, pretty_bytes, pretty_duration
 
 if TYPE_CHECKING:
-    from mrtuner.answers.proof_loads import Question
+    from mrtuner.answers.proof.loads import Question
     from mrtuner.bench.engine.events import Event, Progress, Stage
     from mrtuner.bench.load.pgbench import Builtin
     from mrtuner.bench.plan.model import Workload

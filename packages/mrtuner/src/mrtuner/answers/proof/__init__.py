@@ -1,0 +1,1 @@
+"""A proof: its loads, its sides, and the measurement."""
