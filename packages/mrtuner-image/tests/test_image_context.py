@@ -11,7 +11,7 @@ import pytest
 from mrtuner.errors import UsageError
 from mrtuner_image.context import Context, by_directory, read_context
 from mrtuner_image.ignore import IgnoreRules, rules_of
-from mrtuner_image.misplaced import misplaced
+from mrtuner_image.not_ignored import misplaced
 
 
 def a_context(root: Path, sizes: dict[str, int], *ignored: str) -> Context:

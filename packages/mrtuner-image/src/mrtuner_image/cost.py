@@ -14,8 +14,8 @@ from mrtuner_image.deploys import changed_always
 from mrtuner_image.dockerfile import Builder
 from mrtuner_image.kinds import ChangeKind, Kind, kind_of, kind_of_all
 from mrtuner_image.layers import Layer
-from mrtuner_image.misplaced import Misplaced
 from mrtuner_image.model import Build, BuiltLine, Model, model_of
+from mrtuner_image.not_ignored import Misplaced
 from mrtuner_image.previous import Previous, Tell, known_from
 from mrtuner_image.stored import StoredImage
 from mrtuner_image.tree import tree_of

@@ -11,7 +11,7 @@ from mrtuner_image.cache import Digest, Plan, PlannedStage, State, Step, Store, 
 from mrtuner_image.context import Context, ContextEntry
 from mrtuner_image.dockerfile import Builder, Dockerfile, parse
 from mrtuner_image.layers import Layer, Packing, layers, shipped
-from mrtuner_image.misplaced import Misplaced, misplaced
+from mrtuner_image.not_ignored import Misplaced, misplaced
 from mrtuner_image.tree import Tree
 
 

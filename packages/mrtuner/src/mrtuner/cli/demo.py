@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.answers import recorded_loads
+from mrtuner.answers.proof import recorded_loads
 from mrtuner.cli import serve
 from mrtuner.cli.common import (
     change,

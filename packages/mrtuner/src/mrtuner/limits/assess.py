@@ -13,8 +13,8 @@ from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.volumes import Volume, volume
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
+from mrtuner.limits.burst_balances import burst_credits_used_up, surplus
 from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, ceilings
-from mrtuner.limits.confirmation import burst_credits_used_up, surplus
 from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.levels import PARTS, totals
 from mrtuner.limits.metrics.series import Series

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from mrtuner.limits.burst_balances import used_up
 from mrtuner.limits.ceilings import Ceiling, Resource
-from mrtuner.limits.confirmation import used_up
 from mrtuner.limits.metrics.series import Series
 from mrtuner.stats.plateaus import (
     BAND,

@@ -7,8 +7,8 @@ from typing import Final
 
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume
+from mrtuner.limits.burst_balances import burst_credits_used_up, surplus
 from mrtuner.limits.ceilings import BURST_MINUTES, Ceiling, CeilingKind, Resource, binding, peak
-from mrtuner.limits.confirmation import burst_credits_used_up, surplus
 from mrtuner.limits.levels import DISK, HIGH, totals
 from mrtuner.limits.metrics.series import Series
 from mrtuner.limits.reached import Pegged

@@ -13,7 +13,7 @@ from mrtuner.wording import first_few
 from mrtuner_image.advice.situation import Proposal, Situation, edited, inserted
 from mrtuner_image.context import ContextEntry
 from mrtuner_image.ignore import rules_of
-from mrtuner_image.misplaced import Misplaced, What
+from mrtuner_image.not_ignored import Misplaced, What
 from mrtuner_image.shell import commands
 
 #: For each kind: what it is called, and what may go wrong.
