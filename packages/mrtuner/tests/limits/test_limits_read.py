@@ -134,6 +134,20 @@ def test_latency_in_milliseconds_is_refused(tmp_path: Path) -> None:
         read(path)
 
 
+@pytest.mark.parametrize(("queue", "refused"), [("300", False), ("0.3", True)])
+def test_a_latency_of_seconds_is_believed_if_the_queue_says_so(
+    tmp_path: Path, queue: str, refused: bool
+) -> None:
+    """By hand: 60 reads a second that take 3 s are 180 in flight; in milliseconds, 0.18."""
+    header = HEADER + ",ReadLatency,DiskQueueDepth"
+    path = table(tmp_path, header=header, row=f"5e5,3e5,60,40,3.0,{queue}")
+    if refused:
+        with pytest.raises(BadValue, match="cannot be in seconds"):
+            read(path)
+    else:
+        assert read(path).metrics["ReadLatency"][0] == 3.0
+
+
 def test_times_without_a_zone_are_asked_about(tmp_path: Path) -> None:
     path = table(tmp_path, stamp="2026-03-01 {hour:02}:{minute:02}")
     with pytest.raises(UsageError, match="has no time zone") as caught:

@@ -26,8 +26,10 @@ _LATENCIES: Final = ("ReadLatency", "WriteLatency")
 _OPERATION: Final = (256.0, 4 * 1024.0**2)
 #: Even an idle instance's peak exceeds this many bytes per second.
 _BYTES_FROM: Final = 20_000.0
-#: A median latency [s] that no volume reaches.
+#: A median latency [s] that no volume reaches unless requests queue.
 _SLOWEST: Final = 2.0
+#: Operations in flight, by rate and latency, over the queue: milliseconds would give 1000.
+_MOST_IN_FLIGHT: Final = 50
 
 
 class WrongUnit(BadValue):
@@ -110,12 +112,27 @@ def _check_latency(series: Series) -> None:
             continue
         values = series.metrics[name]
         values = values[np.isfinite(values) & (values > 0)]
-        if len(values) and float(np.median(values)) > _SLOWEST:
+        slow = len(values) and float(np.median(values)) > _SLOWEST
+        if slow and not _queued(series, name):
             raise BadValue(
                 f"{name} is {float(np.median(values)):.3g} at the median, which cannot be in "
                 "seconds",
-                "CloudWatch uses seconds: divide milliseconds by 1000.",
+                "CloudWatch uses seconds: divide milliseconds by 1000. DiskQueueDepth would tell.",
             )
+
+
+def _queued(series: Series, latency: str) -> bool:
+    """Whether the queue is as long as the latency makes it, by Little's law: a saturated volume."""
+    np = numpy()
+    operations = series.metrics.get(latency.replace("Latency", "IOPS"))
+    queue = series.metrics.get("DiskQueueDepth")
+    if operations is None or queue is None:
+        return False
+    in_flight = operations * series.metrics[latency]
+    known = np.isfinite(in_flight) & np.isfinite(queue) & (in_flight > 0)
+    if not known.any():
+        return False
+    return float(np.median(in_flight[known] / (queue[known] + 1))) < _MOST_IN_FLIGHT
 
 
 def _factor(unit: str) -> float:
