@@ -184,6 +184,11 @@ def _damaged(cluster: Cluster, _stack: ExitStack) -> None:
     raise AssertionError("the damage was not noticed")
 
 
+def _damaged_where_hosted(cluster: Cluster, stack: ExitStack) -> None:
+    sql(cluster.dsn(), "CREATE ROLE rds_superuser")
+    _damaged(cluster, stack)
+
+
 _FAILURES = "SELECT sum(checksum_failures)::int FROM pg_stat_database"
 
 TROUBLES = (
@@ -348,5 +353,15 @@ TROUBLES = (
     Trouble(
         id="version-support", severity="to do", plant=_nothing, major=13,
         says="support of version 13 ended on 2025-11-13", remedy="pg_upgrade",
+    ),
+    Trouble(
+        id="version-support", severity="to do", plant=_sql("CREATE ROLE rds_superuser"), major=13,
+        says="support of version 13 ended on 2025-11-13",
+        remedy="Plan the upgrade that the provider offers",
+    ),
+    Trouble(
+        id="checksum-failures", severity="danger", plant=_damaged_where_hosted,
+        says=r"\d+ damaged pages were read in database postgres",
+        remedy="open a case with the provider",
     ),
 )  # fmt: skip

@@ -84,6 +84,12 @@ PlatformName = Literal[
 ]  # fmt: skip
 
 
+#: Platforms whose machine and files only the provider reaches.
+HOSTED: Final[frozenset[PlatformName]] = frozenset({
+    "rds", "aurora", "cloud-sql", "alloydb", "azure", "supabase", "neon", "aiven", "heroku",
+})  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
     """Who runs the server, how we can tell, and how settings are changed there."""
@@ -92,6 +98,11 @@ class Platform:
     evidence: str
     alter_system: bool  # may MrTuner write with ALTER SYSTEM here?
     how: str  # one sentence: how a setting is changed on this platform
+
+    @property
+    def hosted(self) -> bool:
+        """Whether a provider runs the machine, so that nobody else reaches its files."""
+        return self.name in HOSTED
 
     def remedy(self, restart: bool = False, /, **settings: str | None) -> str:
         """How settings come into force here: SQL, or the platform's own way.

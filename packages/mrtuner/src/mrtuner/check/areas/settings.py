@@ -215,7 +215,11 @@ def version_ends(state: State) -> Iterator[Finding]:
         consequence="security holes and bugs that corrupt data are not fixed any more",
         harm_in=max(0.0, left * 86_400.0),
         basis="the versioning policy, and the server's clock",
-        remedy=("Plan the upgrade: pg_upgrade, or logical replication",),
+        remedy=(
+            "Plan the upgrade that the provider offers, or logical replication to a new server"
+            if state.server.platform.hosted
+            else "Plan the upgrade: pg_upgrade, or logical replication",
+        ),
     )
 
 

@@ -142,8 +142,12 @@ def checksum_failures(state: State) -> Iterator[Finding]:
                 cost=float(one.checksum_failures),
                 basis="pg_stat_database, since the last reset of statistics",
                 remedy=(
-                    "Copy the data directory before anything else, restore the damaged relations "
-                    "from a backup, and replace the volume: the log names the files",
+                    "Restore a copy from a backup to a time before the first failure, take the "
+                    "damaged relations from it, and open a case with the provider: the log names "
+                    "the files"
+                    if state.server.platform.hosted
+                    else "Copy the data directory before anything else, restore the damaged "
+                    "relations from a backup, and replace the volume: the log names the files",
                 ),
             )
 
