@@ -113,28 +113,33 @@ def test_the_number_of_partitions_that_are_read_is_no_other_plan(new_cluster: Ne
     assert len({one["plan"] for one in rows()}) == 1
 
 
-def test_plans_in_another_form_are_an_error_with_a_hint_and_a_log_without_them_is_none(
+def refusal(rows: Rows) -> MissingPart | None:
+    try:
+        list(rows())
+    except MissingPart as error:
+        return error
+    return None
+
+
+def test_plans_in_another_form_are_an_error_with_a_hint_and_a_log_without_them_is_empty(
     new_cluster: NewCluster,
 ) -> None:
     cluster = new_cluster(18, EXPLAINED | {"auto_explain.log_format": "text"})
     rows = opened(cluster)
     assert rows is not None
     run(cluster, "SELECT 1")
-
-    def refused() -> MissingPart | None:
-        try:
-            list(rows())
-        except MissingPart as error:
-            return error
-        return None
-
-    error = until(refused)
+    error = until(lambda: refusal(rows))
     assert "plans as text" in error.message
     assert "auto_explain.log_format = 'json'" in (error.hint or "")
     as_text = new_cluster(18, EXPLAINED | {"log_destination": "stderr"})
     with pytest.raises(MissingPart, match="log of text"):
         opened(as_text)
-    assert opened(new_cluster(18)) is None
+    without = new_cluster(18)
+    none_yet = opened(without)
+    assert none_yet is not None
+    assert list(none_yet()) == []
+    sql(without.dsn(), "LOAD 'auto_explain'", "SET auto_explain.log_min_duration = 0", "SELECT 1")
+    assert "log of text" in until(lambda: refusal(none_yet)).message
 
 
 def plans(minutes: Iterable[int], plan: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:

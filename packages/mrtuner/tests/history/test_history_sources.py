@@ -24,7 +24,7 @@ SINCE = {"statements_info": 14, "io": 16}
 #: No row on a server alone: nobody is at work, it is no standby, and subscribes to nothing.
 MAY_BE_EMPTY = {
     "sessions", "progress", "replication", "sessions_by_role", "locks", "receiver", "conflicts",
-    "subscriptions",
+    "subscriptions", "plans",
 }  # fmt: skip
 #: Columns that are null before this major.
 COLUMNS_SINCE = {

@@ -57,19 +57,21 @@ class _PlansProgram:
     declaration: str = _DECLARATION
 
     def open(self, place: Place) -> Rows | None:
-        """Begin at the end of the log; None without one whose records name their statement."""
+        """Begin at the end of the log; None if the server runs elsewhere.
+
+        Raises MissingPart if auto_explain writes to a log that cannot be read, or to one of text.
+        """
         if place.postmaster is None:
             return None
+        explains = _explains(place.postmaster)
         try:
             log = Log.at_end(place.postmaster)
         except MissingPart:
-            if _explains(place.postmaster):
+            if explains:
                 raise
-            return None
-        if log.form == "stderr":
-            if _explains(place.postmaster):
-                raise MissingPart("auto_explain writes to a log of text", COLLECT)
-            return None
+            return tuple  # nobody writes plans
+        if explains and log.form == "stderr":
+            raise MissingPart("auto_explain writes to a log of text", COLLECT)
         return _Seen(log).rows
 
 
@@ -134,6 +136,13 @@ def _outline(node: Mapping[str, Any], depth: int = 0, *, part: bool = False) -> 
             yield from lines
 
 
+def _of_text(text: str) -> Iterator[tuple[str, int, str]]:
+    """Nothing, or MissingPart: records of text do not name their statement."""
+    if _MARK in text and "duration: " in text:
+        raise MissingPart("auto_explain writes to a log of text", COLLECT)
+    return iter(())
+
+
 def _of_json(text: str) -> Iterator[tuple[str, int, str]]:
     for line in text.splitlines():
         if line.startswith("{") and _MARK.strip() in line:
@@ -151,4 +160,4 @@ def _of_csv(text: str) -> Iterator[tuple[str, int, str]]:
 _CSV_DATABASE: Final = 2
 _CSV_MESSAGE: Final = 13
 _CSV_QUERY_ID: Final = 25
-_RECORDS: Final = {"jsonlog": _of_json, "csvlog": _of_csv}
+_RECORDS: Final = {"jsonlog": _of_json, "csvlog": _of_csv, "stderr": _of_text}
