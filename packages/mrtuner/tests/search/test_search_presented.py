@@ -64,6 +64,13 @@ def test_the_result_comes_first_and_the_command_last(found: Path) -> None:
     assert "fsync" in text
 
 
+def test_a_gain_beside_other_programs_may_be_theirs(found: Path) -> None:
+    search = load(found)
+    assert "take CPU from other programs" not in show(str(found))
+    save(replace(search, busy="98 % of the CPU (python 0.9 CPUs)"), found)
+    assert "take CPU from other programs" in " ".join(show(str(found)).split())
+
+
 def test_json_is_the_record(found: Path) -> None:
     written = json.loads((found / "search.json").read_text(encoding="utf-8"))
     assert json.loads(show(str(found), "--json")) == written

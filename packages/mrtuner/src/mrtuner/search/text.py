@@ -65,6 +65,11 @@ def notes(search: Search) -> Iterator[str]:
         yield f"{plural(uncounted, 'pair')} of trials could not be compared, and count for nothing"
     if search.busy is not None:
         yield f"other programs used this machine: {search.busy}"
+        if search.result and search.result.found:
+            yield (
+                "settings that start more processes take CPU from other programs, which is no gain "
+                "once these are gone: search again on an idle machine"
+            )
     seen = search.result.measured if search.result else None
     if seen is not None:
         yield from (f"no verdict: {why}" for why in seen.refused)
