@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 from click.testing import CliRunner, Result
 from conftest import NewCluster
 
+from mrtuner.change.catalog import turned
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import State
 from mrtuner.cli import main
 from servers import sql
 
@@ -90,6 +95,30 @@ def test_a_value_that_somebody_sets_later_stays(dsn: str, tmp_path: Path) -> Non
     done = run("undo", dsn, "--roles", *where)
     assert f"left alone: {ROLE} work_mem was changed since" in done.stdout
     assert work_mem(dsn, ROLE) == "16MB"
+
+
+def test_another_process_is_noticed_from_another_database_too(dsn: str, tmp_path: Path) -> None:
+    """Roles are shared by all databases of a server."""
+    key = int.from_bytes(b"mrtuner")
+    with psycopg.connect(dsn, dbname="template1") as other:
+        other.execute("SELECT pg_advisory_lock(%s)", (key,))
+        done = run("apply", dsn, "--roles", *MACHINE, "--journal", str(tmp_path), "--yes")
+    assert done.exit_code != 0
+    assert "another mrtuner" in done.stderr
+    assert work_mem(dsn, ROLE) == "4MB"
+
+
+def test_an_interrupted_undo_is_told_as_an_undo(dsn: str, tmp_path: Path) -> None:
+    where = ("--journal", str(tmp_path), "--yes")
+    run("apply", dsn, "--roles", *MACHINE, *where)
+    with Journal(tmp_path) as journal:
+        (change,) = journal.changes()
+        begun = replace(change, id=0, entries=tuple(map(turned, change.entries)), undoes=change.id)
+        journal.note(journal.begin(begun), State.WRITING, "killed here")
+    sql(dsn, 'ALTER ROLE "nightly ""report""" RESET work_mem')
+    told = json.loads(run("undo", dsn, "--roles", *where, "--json").stdout)
+    assert told["schema"] == "mrtuner.undo/1"
+    assert told["outcome"]["result"] == "finished"
 
 
 def test_a_role_without_the_right_is_told_which_and_nothing_changes(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from mrtuner.change.journal import Journal, busy
 from mrtuner.change.record import Change, Method, Outcome, ParameterChange, State
+from mrtuner.change.settings.live import LOCK
 from mrtuner.change.transaction import Observer, Transaction, unobserved
 from mrtuner.errors import ApplyError, UsageError
 from mrtuner.postgres.connect import connect, translated
@@ -32,8 +33,6 @@ Wanted = Mapping[str, tuple[str, str]]
 #: ALTER waits for a vacuum or another ALTER; it must not wait for long.
 _PATIENCE: Final = "SET lock_timeout = '5s'"
 _LOOK_AGAIN: Final = "Run again: that checks whether it was committed, and finishes or reverts it."
-#: "mrtuner" in ASCII, as for every change of a server: our key among its advisory locks.
-_LOCK: Final = int.from_bytes(b"mrtuner")
 
 
 class CatalogTransaction(Transaction):
@@ -61,6 +60,16 @@ class CatalogTransaction(Transaction):
     @abstractmethod
     def alter(owner: str, entries: Sequence[ParameterChange]) -> Iterator[bytes]:
         """Yield the statements that set entries of one object to `after`; None becomes unset."""
+
+    @staticmethod
+    def lock(conn: Connection) -> None:
+        """Lock this database for the session; Refused if another process holds it."""
+        from psycopg import errors
+
+        try:
+            conn.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
+        except errors.LockNotAvailable:
+            raise busy() from None
 
     # The way there and back, for callers.
 
@@ -145,16 +154,11 @@ class CatalogTransaction(Transaction):
         The server's lock outlives a killed process until its session has ended: once we have the
         lock, whatever that session sent last has been committed or rolled back.
         """
-        from psycopg import errors
-
         with connect(dsn) as conn, translated():
             key = cls._key(conn)
             with journal.hold(key):
                 conn.execute(_PATIENCE)
-                try:
-                    conn.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
-                except errors.LockNotAvailable:
-                    raise busy() from None
+                cls.lock(conn)
                 yield conn, key
 
     @classmethod

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mrtuner.change.catalog import CatalogTransaction, by_name, split
 from mrtuner.change.record import Method, ParameterChange
+from mrtuner.change.settings import live
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -21,6 +22,11 @@ class RoleSettings(CatalogTransaction):
         "42501": "Connect as a superuser, or with CREATEROLE and ADMIN OPTION on the role.",
         "25006": "Connect to the primary: a standby follows it.",
     }
+
+    @staticmethod
+    def lock(conn: Connection) -> None:
+        """Lock the whole server: roles are shared by its databases."""
+        live.lock(conn)
 
     @staticmethod
     def key(system: str, database: str) -> str:  # noqa: ARG004 - roles are the whole server's

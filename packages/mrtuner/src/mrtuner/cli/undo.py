@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Change
     from mrtuner.change.settings.apply import Outcome, Restart
-    from mrtuner.cli.common.document import UndoDocument
 
 
 @options.command("undo")
@@ -63,6 +62,7 @@ def command(
     made by mrtuner apply stay.
     """
     from mrtuner.change.settings.apply import Outcome
+    from mrtuner.cli.common.document import undo_document
 
     options.warn_of_password(dsn)
     if roles:
@@ -90,7 +90,7 @@ def command(
                 else _undone(dsn, last, book, restarting, force, asked)
             )
     if asked.as_json:
-        terminal.document(_document(recovered, outcome, removed))
+        terminal.document(undo_document(recovered, outcome, removed))
         return
     if removed:
         terminal.print_line(f"removed: {', '.join(removed)}")
@@ -111,6 +111,7 @@ def _undo_stopped(
     """Undo the last change of a server that does not answer, if its files are on this machine."""
     from mrtuner.change.settings.apply import address_of
     from mrtuner.change.settings.stopped import stopped_change, undo_stopped
+    from mrtuner.cli.common.document import undo_document
 
     last = stopped_change(book, address_of(dsn), directory)
     if last is None or down.cause not in {ConnectCause.REFUSED, ConnectCause.CLOSED}:
@@ -123,7 +124,7 @@ def _undo_stopped(
         dsn, book, last, directory, restart=how, force=force, at=change.observed
     )  # fmt: skip
     if asked.as_json:
-        terminal.document(_document(None, outcome, ()))
+        terminal.document(undo_document(None, outcome, ()))
     elif how.run is not None:
         change.say(outcome)
     else:
@@ -173,15 +174,3 @@ def _also_due(dsn: str, last: Change) -> Iterator[str]:
     ours = {entry.name for entry in last.entries}
     others = tuple(one for one in pending if one.name not in ours)
     yield from plan_of_change(SettingsPlan(steps=(), pending=others), terminal.look(sys.stderr))
-
-
-def _document(recovered: Outcome | None, outcome: Outcome, removed: Sequence[str]) -> UndoDocument:
-    from mrtuner.change.document import ChangeOutcome
-    from mrtuner.cli.common.document import UndoDocument
-    from mrtuner.documents import convert
-
-    return UndoDocument(
-        recovered=convert(recovered, ChangeOutcome) if recovered else None,
-        outcome=convert(outcome, ChangeOutcome),
-        removed=list(removed),
-    )

@@ -176,7 +176,8 @@ def _tables() -> CatalogChange:
         kind=StorageParameters,
         nouns=("parameter", "table"),
         undo=("mrtuner", "vacuum", "undo", "DSN"),
-        told=change_document,
+        applied=change_document,
+        undone=change_document,
     )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 AUTO_CONF: Final = "postgresql.auto.conf"
 
 #: "mrtuner" in ASCII: our key among the server's advisory locks.
-_LOCK: Final = int.from_bytes(b"mrtuner")
+LOCK: Final = int.from_bytes(b"mrtuner")
 #: A killed client's session, and its lock with it, ends within this time [s].
 _LOCK_PATIENCE: Final = 3.0
 #: Sources of pg_settings that belong to a session and hide what the files give.
@@ -156,12 +156,12 @@ def lock(conn: Connection) -> None:
 def _locked(conn: Connection) -> bool:
     """Take the lock. Advisory locks are per database, so no other database may hold the key."""
     with translated():
-        taken = conn.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,)).fetchone()
+        taken = conn.execute("SELECT pg_try_advisory_lock(%s)", (LOCK,)).fetchone()
         others = conn.execute(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
             " AND pid <> pg_backend_pid() AND objsubid = 1"
             " AND classid::bigint = %s AND objid::bigint = %s",
-            (_LOCK >> 32, _LOCK & 0xFFFFFFFF),
+            (LOCK >> 32, LOCK & 0xFFFFFFFF),
         ).fetchone()
         if taken == (True,) and others == (0,):
             return True

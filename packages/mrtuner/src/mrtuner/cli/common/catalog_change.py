@@ -30,7 +30,8 @@ class CatalogChange:
     kind: type[CatalogTransaction]
     nouns: tuple[str, str]  # what is set, and of what: parameter, table
     undo: tuple[str, ...]  # the command that undoes it, with DSN for the server
-    told: Told
+    applied: Told
+    undone: Told
 
     def put(self, dsn: str, plan: Callable[[], Wanted], asked: Asked) -> None:
         """Make the plan, show it, ask, and set what it says."""
@@ -46,7 +47,7 @@ class CatalogChange:
         where = change.dsn_without_secrets(dsn)
         words = [where if word == "DSN" else word for word in self.undo]
         undo = change.command_line(words, asked.journal) if outcome.changed else None
-        self._finish(recovered, entries, outcome, undo, as_json=asked.as_json)
+        self._finish(self.applied, recovered, entries, outcome, undo, asked)
 
     def take_back(self, dsn: str, asked: Asked) -> None:
         """Show what the last change set, ask, and restore what was there before."""
@@ -56,7 +57,7 @@ class CatalogChange:
             recovered = self.kind.finish_or_revert_interrupted(dsn, book)
             change.print_recovered(recovered)
             if recovered is not None and recovered.change_is_undone:
-                self._finish(recovered, (), recovered, None, as_json=asked.as_json)
+                self._finish(self.undone, recovered, (), recovered, None, asked)
                 return
             done = self.kind.last(dsn, book)
             entries = [] if done is None else [turned(one) for one in done.entries]
@@ -64,7 +65,7 @@ class CatalogChange:
                 self._show(f"undo of change {done.id}, made {done.began}", entries)
                 asked.confirm(f"Restore {self._number(entries)}?")
             outcome = self.kind.undo(dsn, book)
-        self._finish(recovered, entries, outcome, None, as_json=asked.as_json)
+        self._finish(self.undone, recovered, entries, outcome, None, asked)
 
     def _show(
         self,
@@ -97,15 +98,15 @@ class CatalogChange:
 
     def _finish(
         self,
+        told: Told,
         recovered: Outcome | None,
         entries: Sequence[ParameterChange],
         outcome: Outcome,
         undo: str | None,
-        *,
-        as_json: bool,
+        asked: Asked,
     ) -> None:
-        if as_json:
-            terminal.document(self.told(recovered, entries, outcome, undo))
+        if asked.as_json:
+            terminal.document(told(recovered, entries, outcome, undo))
             return
         terminal.print_lines(self._outcome_lines(outcome))
         if undo:

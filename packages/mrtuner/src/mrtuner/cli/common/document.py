@@ -9,14 +9,17 @@ from mrtuner.bench.document import LoadLeftOut, SeriesDocument
 from mrtuner.bench.verdict.bound import BoundKind
 from mrtuner.bench.verdict.judge import Judged
 from mrtuner.change.document import ChangeOutcome, ChangePlan
-from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType
+from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert
 from mrtuner.stats.comparison import Verdict
 from mrtuner.tuning.document import AppliedSide, QueryPlans, TuneDocument
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mrtuner.bench.series import LoadFinding
     from mrtuner.bench.verdict.bound import Bound
     from mrtuner.bench.verdict.summary import VariantSummary
+    from mrtuner.change.record import Outcome
     from mrtuner.stats.comparison import Comparison
 
 
@@ -43,6 +46,17 @@ class UndoDocument(Document, tag="mrtuner.undo/1"):
         list[str],
         Doc("leftovers of killed proofs: databases by name, directories by path"),
     ]
+
+
+def undo_document(
+    recovered: Outcome | None, outcome: Outcome, removed: Sequence[str]
+) -> UndoDocument:
+    """Return how an undo ended, and what killed proofs had left."""
+    return UndoDocument(
+        recovered=convert(recovered, ChangeOutcome) if recovered else None,
+        outcome=convert(outcome, ChangeOutcome),
+        removed=list(removed),
+    )
 
 
 class LoadSide(Struct):

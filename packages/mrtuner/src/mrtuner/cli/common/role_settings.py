@@ -27,20 +27,16 @@ def planned(dsn: str, machine: Mapping[str, Any]) -> Wanted:
     }
 
 
-def _told(
+def _applied(
     recovered: Outcome | None,
     entries: Sequence[ParameterChange],
     outcome: Outcome,
     undo: str | None,
-) -> ApplyDocument | UndoDocument:
+) -> ApplyDocument:
     from mrtuner.change.document import ChangeOutcome, ChangePlan, PlannedSetting
-    from mrtuner.cli.common.document import ApplyDocument, UndoDocument
+    from mrtuner.cli.common.document import ApplyDocument
     from mrtuner.documents import convert
 
-    found = convert(recovered, ChangeOutcome) if recovered else None
-    ended = convert(outcome, ChangeOutcome)
-    if undo is None and outcome.result == "undone":
-        return UndoDocument(recovered=found, outcome=ended, removed=[])
     steps = [
         PlannedSetting(
             name=one.name, before=one.before or "", value=one.after or "", restart=False,
@@ -48,13 +44,26 @@ def _told(
         )
         for one in entries
     ]  # fmt: skip
-    plan = ChangePlan(steps=steps, left_alone=[], refused=[], pending=[], elsewhere=None)
-    return ApplyDocument(recovered=found, plan=plan, outcome=ended, undo=undo)
+    return ApplyDocument(
+        recovered=convert(recovered, ChangeOutcome) if recovered else None,
+        plan=ChangePlan(steps=steps, left_alone=[], refused=[], pending=[], elsewhere=None),
+        outcome=convert(outcome, ChangeOutcome),
+        undo=undo,
+    )
+
+
+def _undone(
+    recovered: Outcome | None, _: Sequence[ParameterChange], outcome: Outcome, __: str | None
+) -> UndoDocument:
+    from mrtuner.cli.common.document import undo_document
+
+    return undo_document(recovered, outcome, ())
 
 
 CHANGE: Final = CatalogChange(
     kind=RoleSettings,
     nouns=("setting", "role"),
     undo=("mrtuner", "undo", "DSN", "--roles"),
-    told=_told,
+    applied=_applied,
+    undone=_undone,
 )
