@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 from conftest import NewCluster
 from history_recorder import WAIT, rows, samples
@@ -62,15 +65,21 @@ def recording(directory: Path, cluster: Cluster) -> Iterator[None]:
         thread.join(WAIT)
 
 
+def open_connections(user: str) -> int:
+    """Count this process's own: the server shows one for a while after its client has closed it."""
+    ours = [one for one in gc.get_objects() if isinstance(one, psycopg.Connection)]
+    return sum(not one.closed and one.pgconn.user == user.encode() for one in ours)
+
+
 def test_every_database_is_sampled_and_what_cannot_be_is_named(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    connections = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'monitor'"
     most = 0
     with recording(tmp_path, cluster):
         counted(cluster.dsn("second"), "INSERT INTO t_second SELECT generate_series(1, 70)")
-        for _ in range(100):
-            most = max(most, sql(cluster.dsn(), connections)[0][0])
+        for _ in range(30):
+            most = max(most, open_connections("monitor"))
+            time.sleep(0.02)
         total = "SELECT sum(inserted) FROM tables WHERE database = 'second' AND name = 't_second'"
         until(lambda: rows(tmp_path, total) == [(70,)])
         until(lambda: any(one.source == "database shut" for one in status(tmp_path, 0.0).sources))
@@ -80,7 +89,7 @@ def test_every_database_is_sampled_and_what_cannot_be_is_named(
         ("first", "t_first_pkey"), ("second", "t_second_pkey"),
     ]  # fmt: skip
     assert "permission denied for database" in str(lacks["database shut"])
-    assert most <= 2
+    assert 1 <= most <= 2
 
 
 def test_a_database_that_cannot_be_read_for_a_while_is_not_gone_and_a_dropped_one_is(
