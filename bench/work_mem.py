@@ -74,7 +74,7 @@ def main() -> None:
             for _ in range(options.sessions)
         ]
         _say("making the table")
-        for statement in TABLE.format(rows=max(options.sizes)).split(";"):
+        for statement in TABLE.format(rows=options.rows or max(options.sizes)).split(";"):
             connections[0].execute(statement.encode())
         for connection in connections:
             connection.execute(f"SET hash_mem_multiplier = {options.multiplier}".encode())
@@ -108,11 +108,11 @@ def _measure(
             sql = QUERIES[kind].format(n=size)
             found: dict[str, list[tuple[float, int, str]]] = {name: [] for name in options.values}
             for number, order in enumerate(
-                blocks(options.values, options.blocks + 1, options.seed)
+                blocks(options.values, options.blocks + options.warm_up, options.seed)
             ):
                 for name in order:
                     seen = _once(connections, sql, name)
-                    if number:  # the first block warms up
+                    if number >= options.warm_up:
                         found[name].append(seen)
             _tell(kind, size, found)
             yield {"query": kind, "size": size, "found": found}
@@ -174,6 +174,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--multiplier", default="2")
     parser.add_argument("--only", type=names, default=list(QUERIES))
     parser.add_argument("--sizes", type=lambda t: [int(n) for n in t.split(",")], default=SIZES)
+    parser.add_argument("--rows", type=int, help="rows of the table; default: the largest size")
+    parser.add_argument("--warm-up", type=int, default=1, help="blocks that are not counted")
     parser.add_argument("--memory", type=parse_bytes, help="limit of the server's cgroup")
     parser.add_argument("--iops", type=int, help="reads and writes a second of the volume, each")
     parser.add_argument("--sessions", type=int, default=1, help="so many run the query at once")
