@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT, SIGKILL, Signals
@@ -19,6 +20,8 @@ from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.bench.plan.model import GridCell, Script, Workload
 from mrtuner.cli import main
 from mrtuner.errors import ConnectError, MrTunerError
+from mrtuner.facts import Fact
+from mrtuner.host import probe
 from mrtuner.search.model import Costs, Schedule, SearchedSetting
 from mrtuner.search.procedure import Procedure
 from mrtuner.search.race import Raced
@@ -26,6 +29,7 @@ from mrtuner.search.record import load, save
 from mrtuner.search.server import Measurements, OwnServer, known, own_server
 from mrtuner.search.space import choose, dimensions
 from mrtuner.stats.comparison import Verdict
+from mrtuner.units import Bytes, GiB
 from servers import binaries, sql
 
 pytestmark = pytest.mark.timed
@@ -113,7 +117,7 @@ def test_a_search_of_seconds_from_the_advice_to_a_result(own: OwnServer, tmp_pat
     search.schedule, search.baselines = TINY, {}
     search.advice = {"random_page_cost": "1.1"}
     measuring = Measurements(
-        own=own, known=there, workload=Workload(name="tpcb", builtin="tpcb"),
+        own=(own,), known=there, workload=Workload(name="tpcb", builtin="tpcb"),
         cell=GridCell("tpcb", 1, 2), threads=1, schedule=TINY, seed=1, program=program, host=None,
         kept=tmp_path, progress=lambda _event: None, taken=0,
     )  # fmt: skip
@@ -147,7 +151,7 @@ def test_at_a_fixed_rate_a_pair_is_the_speed_of_its_p99(own: OwnServer, tmp_path
     text = "SELECT pg_sleep(current_setting('random_page_cost')::float / 100);"
     workload = Workload(name="scripts", scripts=(Script(name="sleep", text=text),))
     measuring = Measurements(
-        own=own, known=own.known(), workload=workload, cell=GridCell("scripts", 1, 40, "400"),
+        own=(own,), known=own.known(), workload=workload, cell=GridCell("scripts", 1, 40, "400"),
         threads=1, schedule=replace(TINY, window=3, warmup=1), seed=1, program=program, host=None,
         kept=tmp_path, progress=lambda _event: None, taken=0,
     )  # fmt: skip
@@ -161,7 +165,7 @@ def test_a_race_ends_when_it_is_enough(own: OwnServer, tmp_path: Path) -> None:
     program = find_pgbench(binaries(18))
     own.fill(1, program)
     measuring = Measurements(
-        own=own, known=own.known(), workload=Workload(name="select", builtin="select"),
+        own=(own,), known=own.known(), workload=Workload(name="select", builtin="select"),
         cell=GridCell("select", 1, 2), threads=1, schedule=TINY, seed=1, program=program,
         host=None, kept=tmp_path, progress=lambda _event: None, taken=0,
     )  # fmt: skip
@@ -214,6 +218,49 @@ def test_a_script_that_does_not_run_is_an_error_of_its_own_and_no_failed_trial(
     assert done.exit_code == 1
     assert "no_such_column" in done.stderr
     assert not place.exists(), "the script can be mended and the same command given again"
+
+
+def test_each_side_has_a_server_that_restarts_only_for_settings_of_its_own(
+    own: OwnServer, tmp_path: Path
+) -> None:
+    """What the candidate leaves in its buffers is there when it is the best and meets the next."""
+    program = find_pgbench(binaries(18))
+    own.fill(1, program)
+    small, there = {"shared_buffers": "32MB"}, own.known()
+    with ExitStack() as stack:
+        servers = (own, own.twin(stack))
+        measuring = Measurements(
+            own=servers, known=there, workload=Workload(name="select", builtin="select"),
+            cell=GridCell("select", 1, 2), threads=1, schedule=TINY, seed=1, program=program,
+            host=None, kept=tmp_path, progress=lambda _event: None, taken=0,
+        )  # fmt: skip
+        measuring.warm_up({})
+        began = [one.site.cluster.pid for one in servers]
+        raced = measuring.race({}, small, 1, lambda _raced: False, "a race")
+        assert len(raced.pairs) == 1
+        assert [shown(one, "shared_buffers") for one in servers] == ["128MB", "32MB"]
+        first, second = (one.site.cluster.pid for one in servers)
+        assert first == began[0]
+        assert second != began[1]
+        measuring.race(small, {"work_mem": "7MB"}, 1, lambda _raced: False, "a race")
+        assert [one.site.cluster.pid for one in servers] == [first, second]
+        assert [shown(one, "work_mem") for one in servers] == ["7MB", "4MB"]
+        place = servers[1].site.cluster.directory
+    assert not place.exists()
+    own.put({}, restart=True)
+    assert sql(own.site.cluster.dsn("bench"), "SELECT count(*) FROM pgbench_branches") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "memory", "twin"),
+    [(GiB, 2 * GiB, True), (GiB, 2 * GiB - 1, False), (None, 64 * GiB, False), (GiB, None, False)],
+)
+def test_each_side_has_a_server_if_memory_is_limited_and_holds_two(
+    own: OwnServer, limit: int | None, memory: int | None, twin: bool
+) -> None:
+    own.limits = replace(own.limits, memory=limit)
+    known = None if memory is None else Fact(Bytes(memory), "a test")
+    assert own.may_have_twin(replace(probe(), memory=known)) is twin
 
 
 @pytest.mark.slow

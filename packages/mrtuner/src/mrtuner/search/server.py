@@ -1,4 +1,6 @@
-"""A server of our own for a search: filled once, then switched between two sides, run by run."""
+"""Servers of our own for a search, filled once: one that is switched between two sides run by run,
+or, where memory is limited, one for each side, since a restart would empty its small caches.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
@@ -22,7 +25,7 @@ from mrtuner.bench.series import Task, measure
 from mrtuner.bench.server import guard, instance, scratch, sites
 from mrtuner.bench.server.copying import copy_database
 from mrtuner.bench.server.session import one_row
-from mrtuner.bench.server.standing import DATABASE
+from mrtuner.bench.server.standing import DATABASE, copied, evict
 from mrtuner.bench.verdict.judge import verdicts
 from mrtuner.bench.verdict.pairs import (
     Measure,
@@ -37,6 +40,7 @@ from mrtuner.search.race import Raced
 from mrtuner.search.schedule import warming
 from mrtuner.search.space import Server
 from mrtuner.stats.comparison import Verdict
+from mrtuner.units import Bytes, GiB
 
 if TYPE_CHECKING:
     from mrtuner.bench.engine.events import Progress
@@ -50,6 +54,8 @@ _NO_P99: Final = "too few transactions ended in a run for a p99"
 _FILLING: Final = {"max_wal_size": "4GB", "maintenance_work_mem": "64MB", "wal_compression": "on"}
 #: A reload is a signal: it arrives a little later.
 _RELOAD_S, _POLL_S = 10.0, 0.02
+#: Of a limited volume, which is sparse: two copies of the data, and WAL.
+_DISK: Final = Bytes(40 * GiB)
 
 
 @dataclass(kw_only=True)
@@ -113,6 +119,28 @@ class OwnServer:
         """Return what is known of this server."""
         return known(self.dsn, self.site.cluster.binaries.major)
 
+    def may_have_twin(self, host: Host | None) -> bool:
+        """Whether memory is limited, and two servers with this limit fit into the machine."""
+        limit, known = self.limits.memory, host.memory if host else None
+        return limit is not None and known is not None and 2 * limit <= known.value
+
+    def twin(self, stack: ExitStack) -> OwnServer:
+        """Return a server, not started, on a copy of the data; the stack removes it.
+
+        This one is stopped. What copying read is dropped: it would be no part of the limit.
+        """
+        self.settings = None
+        self.site.cluster.stop()
+        cluster = copied(self.site.cluster, self.site.cluster.directory.with_name("twin"))
+        cluster.configure({"listen_addresses": ""})  # the port is taken
+        stack.callback(cluster.remove)
+        stack.enter_context(guard.server_stopped(cluster.data))
+        for one in (self.site.cluster, cluster):
+            evict(one.directory)
+        site = replace(self.site, cluster=cluster)
+        limits = replace(self.limits, name=f"{self.limits.name}-twin")
+        return OwnServer(site=site, group=sites.group(stack, limits, site), limits=limits)
+
     def fill(self, scale: int, program: Path) -> None:
         """Create pgbench's tables, vacuumed, in a database of their own."""
         with self._filling() as inside:
@@ -160,7 +188,8 @@ def own_server(
     `memory` [bytes] limits it, its page cache included, and `iops` caps its volume: as root, with
     control groups, else MissingPart.
     """
-    limits = Variant(name="search", memory=memory, iops=iops)
+    disk = None if iops is None else _DISK
+    limits = Variant(name="search", memory=memory, iops=iops, disk=disk)
     instance.require(memory=memory is not None, volume=iops is not None)
     with ExitStack() as stack:
         site = sites.make(stack, limits, server_bin)
@@ -171,11 +200,18 @@ def own_server(
         yield made
 
 
+@contextmanager
+def sides(own: OwnServer, host: Host | None) -> Iterator[tuple[OwnServer, ...]]:
+    """The servers to measure on, filled: two with the same data, or one for both sides."""
+    with ExitStack() as stack:
+        yield (own, own.twin(stack)) if own.may_have_twin(host) else (own,)
+
+
 @dataclass(kw_only=True)
 class Measurements:
-    """Races on a server of ours, by the engine of `mrtuner.bench`."""
+    """Races on servers of ours, by the engine of `mrtuner.bench`."""
 
-    own: OwnServer
+    own: tuple[OwnServer, ...]  # one for both sides, or one for each
     known: Server
     workload: Workload
     cell: GridCell
@@ -196,20 +232,15 @@ class Measurements:
         """Measure pairs of runs, in random order within each; see `procedure.Measuring`."""
         began = time.monotonic()
         self.taken += 1
-        restart = self.known.restarts(first, second)
         sides = {_FIRST: first, _SECOND: second}
-        if self.own.settings is None or self.known.restarts(self.own.settings, first):
-            self.own.put(first, restart=True)
-        servers = {name: self._side(side, restart) for name, side in sides.items()}
-        # With cold caches, less shared_buffers would look better than more.
-        warmup = max(self.schedule.warmup, self.schedule.window if restart else 0)
+        servers, warmup, lead_in = self._started(sides)
         plan = self._plan(sides, pairs, warmup)
         conduct = Conduct(
             what="search", database=DATABASE, theirs=True, force=True,
             enough=lambda taken: enough(self._raced(taken)),
         )  # fmt: skip
         done = measure(
-            Task(title=title, why="a race of a search", plan=plan), servers,
+            Task(title=title, why="a race of a search", plan=plan, lead_in=lead_in), servers,
             program=self.program, host=self.host, progress=self.progress, conduct=conduct,
             keep=self._place(title),
         )  # fmt: skip
@@ -229,22 +260,50 @@ class Measurements:
 
         Raises MrTunerError with what is wrong with a script of the user's.
         """
-        self.own.put(advice, restart=True)
-        inside = scratch.in_database(self.own.dsn, DATABASE)
         with guard.temporary_directory("mrtuner-search-") as place:
             plan = self._plan({_FIRST: advice, _SECOND: advice}, 1, 0)
             driver = RunFiles(plan, place, self.program).driver(self.cell)
-            driver.try_out(inside)
-            driver.run(inside, warming(self.schedule), plan.seed)
+            for own in self.own:
+                own.put(advice, restart=True)
+                inside = scratch.in_database(own.dsn, DATABASE)
+                driver.try_out(inside)
+                driver.run(inside, warming(self.schedule), plan.seed)
 
-    def _side(self, settings: Settings, restart: bool) -> RunningServer:
-        own = self.own
-        return RunningServer(
-            own.dsn, lambda: own.put(settings, restart=restart), own.site.cluster.data
+    def _started(self, sides: Mapping[str, Settings]) -> tuple[dict[str, RunningServer], int, int]:
+        """Start the server of each side; return them, and how long each run and each side warm up.
+
+        Both times are in seconds. With cold caches, less shared_buffers would look better.
+        """
+        if len(self.own) == 1:
+            (own,) = self.own
+            restart = self.known.restarts(sides[_FIRST], sides[_SECOND])
+            if own.settings is None or self.known.restarts(own.settings, sides[_FIRST]):
+                own.put(sides[_FIRST], restart=True)
+            servers = {
+                name: _running(own, partial(own.put, side, restart=restart))
+                for name, side in sides.items()
+            }
+            planned = self.schedule
+            return servers, max(planned.warmup, planned.window if restart else 0), 0
+        pairing = min(
+            (self.own, self.own[::-1]),
+            key=lambda order: sum(map(self._needs_restart, order, sides.values())),
         )
+        started = [self._put(own, side) for own, side in zip(pairing, sides.values(), strict=True)]
+        servers = {name: _running(own, _nothing) for name, own in zip(sides, pairing, strict=True)}
+        return servers, self.schedule.warmup, warming(self.schedule) if any(started) else 0
+
+    def _needs_restart(self, own: OwnServer, side: Settings) -> bool:
+        return own.settings is None or self.known.restarts(own.settings, side)
+
+    def _put(self, own: OwnServer, side: Settings) -> bool:
+        """Put a side into force; return whether the server was started for it."""
+        restart = self._needs_restart(own, side)
+        own.put(side, restart=restart)
+        return restart
 
     def _plan(self, sides: Mapping[str, Settings], count: int, warmup: int) -> Plan:
-        limits = self.own.limits
+        limits = self.own[0].limits
         return Plan(
             name="search", workloads=(self.workload,), scales=(self.cell.scale,),
             clients=(self.cell.clients,), rates=(self.cell.rate,), threads=self.threads,
@@ -280,6 +339,14 @@ class Measurements:
             failed=(_failed(sides[0].values()), _failed(sides[1].values())),
             evidence=evidence([of_run(one) for one in _settled(sides[0])], os.cpu_count() or 1),
         )  # fmt: skip
+
+
+def _running(own: OwnServer, activate: Callable[[], None]) -> RunningServer:
+    return RunningServer(own.dsn, activate, own.site.cluster.data)
+
+
+def _nothing() -> None:
+    """Activate nothing: the side's server runs with its settings."""
 
 
 def _inverse_p99(sample: MeasuredRun) -> float | None:

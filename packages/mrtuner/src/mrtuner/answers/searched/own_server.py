@@ -124,8 +124,7 @@ def search(
             inside = _copied(own, wish.copied, tuning, tell)
         question = ask(load, tuning, inside)
         if wish.copied is None:
-            size = scratch.size_of_databases(question.task.plan.scales[0], 1)
-            scratch.require_space(size, _RESERVE, tuning.host)
+            _require_space(scratch.size_of_databases(question.task.plan.scales[0], 1), own, tuning)
         made = Search(
             mrtuner=__version__, postgres=own.version, started=now(),
             seed=question.task.plan.seed, schedule=planned, keep=tuple(sorted(wish.keep)),
@@ -181,9 +180,15 @@ def resume(
 def _copied(own: OwnServer, dsn: str, tuning: Tuning, tell: Tell) -> str:
     """Copy a database; return the connection string of the copy."""
     size = database_size(dsn)
-    scratch.require_space(size, _RESERVE, tuning.host)
+    _require_space(size, own, tuning)
     tell(f"copying the database: {pretty_bytes(size)} at most")
     return own.copy(dsn)
+
+
+def _require_space(size: Bytes, own: OwnServer, tuning: Tuning) -> None:
+    """Require space for the data [bytes] of each server; Refused if there is too little."""
+    copies = 2 if own.may_have_twin(tuning.host) else 1
+    scratch.require_space(Bytes(copies * size), _RESERVE, tuning.host)
 
 
 def _require_database(found: Search, copied: str | None) -> None:
@@ -233,17 +238,23 @@ class _Run:
     def carried_out(self, tuning: Tuning, progress: Shown) -> Search:
         @contextmanager
         def measuring(clock: Clock) -> Iterator[Measurements]:
-            measurements = self._measurements(tuning, clock.moved)
-            clock.say(f"the load runs for {warming(self.made.schedule)} s first")
-            measurements.warm_up(self.made.advice)
-            yield measurements
+            from mrtuner.search.server import sides
+
+            with sides(self.own, tuning.host) as servers:
+                measurements = self._measurements(servers, tuning, clock.moved)
+                seconds = len(servers) * warming(self.made.schedule)
+                clock.say(f"the load runs for {seconds} s first")
+                measurements.warm_up(self.made.advice)
+                yield measurements
 
         return carried_out(
             self.made, self.known, tuning, directory=self.directory, measuring=measuring,
             tell=self.tell, progress=progress,
         )  # fmt: skip
 
-    def _measurements(self, tuning: Tuning, shown: Progress) -> Measurements:
+    def _measurements(
+        self, servers: tuple[OwnServer, ...], tuning: Tuning, shown: Progress
+    ) -> Measurements:
         from mrtuner.bench.plan.model import GridCell
         from mrtuner.search.server import Measurements
 
@@ -251,7 +262,7 @@ class _Run:
         clients = made.load.clients or 1
         rate = "" if made.load.rate is None else f"{made.load.rate:.9g}"
         return Measurements(
-            own=self.own, known=self.known, workload=workload,
+            own=servers, known=self.known, workload=workload,
             cell=GridCell(workload.name, made.load.scale or 1, clients, rate),
             threads=threads(clients), schedule=made.schedule, seed=made.seed,
             program=self.program, host=tuning.host, kept=self.directory, progress=shown,
