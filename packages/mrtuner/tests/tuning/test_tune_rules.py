@@ -397,6 +397,19 @@ CASES: dict[str, list[Case]] = {
         # One pass for all data again: sqrt(512000 MB * 0.265625 MB) = 368.8 MB.
         change("369MB", "one merge pass", memory="512GB", cpus=64, active=8, data="500GB", **OLAP),
         change("64MB", memory="96GB", cpus=16, data="48GB", **OLAP),
+        # More data than memory: 64 MB, where one merge pass would take sqrt(8192 MB * 0.265625 MB)
+        # = 46.6 MB. 3686.4 MB less 1024 * 1.03 + 16 + (13 + 10) * 112 kB + 20 = 1093.2, 28 / 512 of
+        # it, 18 * 2.5 + 16, 3 * 64 and 256 = 2024.4, for (2 + 2) * 2 of twice: half is 63.3 MB.
+        change(
+            "64MB",
+            "would not stay in the cache",
+            memory="4GB",
+            cpus=2,
+            connections=10,
+            workload="olap",
+            active=2,
+            data="8GB",
+        ),
         change("24MB", memory="128GB", cpus=16, data="2GB", **OLAP),
         change("32MB", workload="mixed"),
         change("8MB", memory="256GB", connections=50),

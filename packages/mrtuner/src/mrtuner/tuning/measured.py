@@ -70,9 +70,15 @@ AGAINST_PGTUNE: Final = Measurement(
 )
 #: A work_mem with which a sort takes one merge pass.
 ONE_MERGE_PASS: Final = Measurement(row="row-one-merge-pass", memory=(GiB, 24 * GiB))
+#: A work_mem of 64 MB where hash aggregates would spill to a small volume.
+SPILLED_GROUPS: Final = Measurement(
+    row="row-spilled-groups", memory=(GiB, GiB), iops=(3000, 3000), workload=Workload.OLAP,
+    larger_data=True,
+)  # fmt: skip
 #: wal_compression = pglz, where the CPU binds.
 PGLZ: Final = Measurement(row="row-pglz", memory=(16 * GiB, 24 * GiB))
 
 MEASUREMENTS: Final = (
-    TWO_FIFTHS, FIVE_EIGHTHS, SHARED_FLUSHES, FLUSH_AFTER, AGAINST_PGTUNE, ONE_MERGE_PASS, PGLZ,
+    TWO_FIFTHS, FIVE_EIGHTHS, SHARED_FLUSHES, FLUSH_AFTER, AGAINST_PGTUNE, ONE_MERGE_PASS,
+    SPILLED_GROUPS, PGLZ,
 )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Final
 from mrtuner.formula.expression import MEMORY, Expr, as_expr, greatest, least
 from mrtuner.inputs import Workload
 from mrtuner.tuning.budget import Chosen, consumers, room_for_sessions
-from mrtuner.tuning.measured import ONE_MERGE_PASS
+from mrtuner.tuning.measured import ONE_MERGE_PASS, SPILLED_GROUPS
 from mrtuner.tuning.situation import Data, Situation, Spills
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes
@@ -60,10 +60,11 @@ def work_mem_within_the_budget(
     """8 MB: with it a sort of 240 MB takes one merge pass. For mixed and OLAP as much as sorts all
     data in one pass (a thousandth of memory, if the data are not known), up to 64 MB, for OLAP on
     128 GB and more up to 1 GB. For OLAP with more data than memory, or unknown data on 128 GB and
-    more, half of what the budget leaves, up to 1 GB: the kernel's cache will not hold the temporary
-    files. More if the server's temporary files need it. Never more than the memory budget allows:
-    what remains after shared memory, page tables, processes and maintenance, divided by the number
-    of sessions and parallel workers that may sort at once, and by hash_mem_multiplier.
+    more, at least 64 MB and up to 1 GB, half of what the budget leaves: the kernel's cache will not
+    hold the temporary files. More if the server's temporary files need it. Never more than the
+    memory budget allows: what remains after shared memory, page tables, processes and maintenance,
+    divided by the number of sessions and parallel workers that may sort at once, and by
+    hash_mem_multiplier.
     """
     active = situation.connections.active
     number = consumers(chosen, situation.workload, active)
@@ -81,7 +82,8 @@ def work_mem_within_the_budget(
         who = f"{sessions} connections" if active is None else f"{active} active sessions"
         because = f"what the budget leaves for {who} and the parallel workers"
         return Change(wanted, because, Basis.ARITHMETIC, formula=formula)
-    return Change(wanted, because, basis, formula=formula, measured=ONE_MERGE_PASS)
+    measured = SPILLED_GROUPS if _files_leave_the_cache(situation, data) else ONE_MERGE_PASS
+    return Change(wanted, because, basis, formula=formula, measured=measured)
 
 
 def _enough(
@@ -95,10 +97,10 @@ def _enough(
         large = situation.workload is Workload.OLAP and _large(situation)
         enough = greatest(ENOUGH, least(most, MOST if large and data else ENOUGH_FOR_REPORTS))
     if _files_leave_the_cache(situation, data):
+        enough, why = as_expr(ENOUGH_FOR_REPORTS), "temporary files would not stay in the cache"
         half = least(each / 2, MOST)
-        if _less(as_expr(ENOUGH_FOR_REPORTS), half, situation):
-            enough, basis = half, Basis.CONVENTION
-            why = "half of what the budget leaves: temporary files would not stay in the cache"
+        if _less(enough, half, situation):
+            enough, basis, why = half, Basis.CONVENTION, f"half of what the budget leaves: {why}"
     if spills and spills.files:
         average = Bytes(spills.size // spills.files)
         wanted = min(MOST, one_merge_pass(average))
