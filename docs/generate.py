@@ -405,7 +405,7 @@ def checks_page() -> Iterator[str]:
         yield f"\n## {area.capitalize()}"
         for one in found:
             yield from ("", f"### {one.id}", "", one.meaning, "")
-            yield f"Judged: {one.judged}. Source: {one.source}."
+            yield f"Judged: {one.judged}. Source: {one.source}. Remedy: {one.remedy}"
 
 
 def errors_page() -> Iterator[str]:

@@ -16,6 +16,7 @@ No error carries a password.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 
 class MrTunerError(Exception):
@@ -65,6 +66,13 @@ class ConnectCause(StrEnum):
     CLOSED = "the server closed the connection"
     NO_SERVICE = "there is no such service"
     TLS = "no TLS connection could be made"
+
+
+#: Causes that lie with the server: others who ask it have no session either.
+OF_THE_SERVER: Final = frozenset({
+    ConnectCause.NO_SLOT, ConnectCause.STARTING, ConnectCause.REFUSED, ConnectCause.TIMEOUT,
+    ConnectCause.CLOSED,
+})  # fmt: skip
 
 
 class ConnectError(MrTunerError):

@@ -149,6 +149,13 @@ def test_an_insert_whose_key_would_be_there_already_is_left_out(session: Connect
     assert why.endswith('duplicate key value violates unique constraint "replayed_pkey"')
 
 
+def test_a_value_that_does_not_fit_is_not_quoted(session: Connection) -> None:
+    """``name 1`` is no integer."""
+    query = "UPDATE replayed SET name = $1::int WHERE id = $2"
+    _, (why,) = scripts(session, query, writes=True)
+    assert why.endswith('invalid input syntax for type integer: "…"')
+
+
 def test_the_same_seed_draws_the_same(session: Connection) -> None:
     query = "SELECT * FROM replayed WHERE id = $1"
     assert scripts(session, query) == scripts(session, query)

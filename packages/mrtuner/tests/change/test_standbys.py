@@ -76,6 +76,25 @@ def test_what_would_pause_a_standby_is_refused_and_nothing_is_written(
     assert journal.changes() == ()
 
 
+def test_a_standby_that_forbids_alter_system_is_not_told_to_use_it(
+    pair: tuple[Cluster, Cluster], journal: Journal
+) -> None:
+    """Nor does MrTuner try it there, even with a way to restart."""
+    primary, standby = pair
+    standby.configure({"allow_alter_system": "off"})
+    sql(standby.dsn(), "SELECT pg_reload_conf()")
+    until(lambda: sql(standby.dsn(), "SHOW allow_alter_system") == [("off",)])
+    made = planned(primary, max_connections="40")
+    ready = Standby(dsn=standby.dsn(), restart=Restart(run=standby.restart))
+    with pytest.raises(Refused, match="must be in force there first") as refused:
+        apply(primary.dsn(), made, journal, standbys=[ready])
+    assert refused.value.hint == (
+        "There: max_connections = 40. ALTER SYSTEM is forbidden here (allow_alter_system): change "
+        "its configuration files. Then restart it."
+    )
+    assert journal.changes() == ()
+
+
 def test_a_standby_that_is_away_counts_by_its_slot(
     new_cluster: NewCluster, journal: Journal
 ) -> None:

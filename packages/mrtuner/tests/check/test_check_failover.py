@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import psycopg
 import pytest
@@ -113,6 +114,29 @@ def test_a_primary_whose_standby_is_away_has_nothing_to_fail_over_to(
     assert gone.text == "no standby is attached, although there is a slot for one: berlin"
     sql(cluster.dsn(), gone.remedy[1].rstrip(";"))
     assert found(cluster, "standby-gone") == []
+
+
+@pytest.mark.parametrize("major", [16, 18])
+def test_a_slot_whose_consumer_is_gone_is_told_with_the_time_where_it_is_known(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major, {"wal_level": "logical"})
+    sql(cluster.dsn(), "SELECT pg_create_logical_replication_slot('news', 'pgoutput')")
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    (slot,) = state.server.slots
+
+    def told(**given: Any) -> list[tuple[str, str]]:
+        server = replace(state.server, slots=(replace(slot, **given),))
+        report = judged("here", replace(state, server=server))
+        return [(one.severity, one.text) for one in report.findings if one.id == "consumer-gone"]
+
+    if major == 16:
+        assert told() == [("to know", "logical slot news has no consumer")]
+        return
+    assert told() == []
+    assert told(idle=299.0) == []
+    assert told(idle=300.0) == [("to do", "logical slot news has no consumer for 5 min")]
+    assert told(idle=300.0, active=True) == []
 
 
 def test_a_client_that_may_be_gone_is_told_with_the_time_until_the_server_notices(

@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -285,6 +286,38 @@ def test_several_servers_make_one_list_and_an_unreachable_one_is_not_judged(
     twice = CliRunner().invoke(main, ["check", "host=db", "host=db user=other"])
     assert twice.exit_code == 2
     assert "two servers have the same name" in twice.stderr
+
+
+def test_a_server_without_a_free_connection_is_a_danger_and_a_wrong_database_is_an_error(
+    new_cluster: NewCluster,
+) -> None:
+    """Of ten connections, superusers keep three for themselves."""
+    cluster = new_cluster(settings={"max_connections": 10, "superuser_reserved_connections": 3})
+    sql(cluster.dsn(), "CREATE ROLE app LOGIN")
+    with ExitStack() as stack:
+        for _ in range(7):
+            stack.enter_context(psycopg.connect(cluster.dsn(user="app")))
+        done = CliRunner().invoke(main, ["check", cluster.dsn(user="app"), "--fail-on", "danger"])
+        above = checked(cluster)
+    assert done.exit_code == 3
+    assert (
+        "danger  the server cannot be reached: the server has no free connection: " in done.stdout
+    )
+    assert "not judged: every check: " in done.stdout
+    (found,) = [one for one in above.findings if one.id == "connections-near-limit"]
+    assert found.text == "7 of 7 connections of the server are in use"
+    wrong = CliRunner().invoke(main, ["check", f"{cluster.dsn()} dbname=nothing"])
+    assert wrong.exit_code == 1
+    assert "there is no such database" in wrong.stderr
+
+
+def test_the_time_limits_are_ours_and_not_the_role_s(new_cluster: NewCluster) -> None:
+    """From its first query on: a role may have a limit of a millisecond."""
+    cluster = new_cluster(settings={"log_statement": "all"})
+    read(cluster.dsn(), gather.flags(memory="8GB"))
+    first, _, _ = cluster.log(10_000).partition("pg_catalog")
+    assert "set_config('statement_timeout', $2, false)" in first
+    assert "$1 = '200ms', $2 = '2s'" in first
 
 
 def test_an_unknown_check_is_refused_before_anything_is_read() -> None:

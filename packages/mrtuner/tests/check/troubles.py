@@ -10,7 +10,7 @@ a failed CREATE INDEX CONCURRENTLY.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Thread
 
@@ -79,7 +79,7 @@ def _waiting(cluster: Cluster, number: int) -> Iterator[None]:
     until(lambda: sql(cluster.dsn(), _WAITING) == [(number,)])
     yield
     sql(cluster.dsn(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-        "WHERE application_name = 'nightly-import'")  # fmt: skip
+        "WHERE application_name IN ('nightly-import', 'shop')")  # fmt: skip
     for thread in threads:
         thread.join()
 
@@ -88,8 +88,20 @@ _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
 
 
 def _wants(cluster: Cluster) -> None:
-    with psycopg.connect(cluster.dsn(), application_name="shop") as conn:
+    with (
+        suppress(psycopg.errors.AdminShutdown),
+        psycopg.connect(cluster.dsn(), application_name="shop") as conn,
+    ):
         conn.execute("SELECT count(*) FROM orders WHERE who = 'a secret name'")
+
+
+def _prepared_queue(cluster: Cluster, stack: ExitStack) -> None:
+    """A prepared transaction has locked a table; ten want it."""
+    _table(cluster)
+    with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
+        for statement in ("BEGIN", "LOCK TABLE orders", "PREPARE TRANSACTION 'shop''s 17'"):
+            conn.execute(statement.encode())
+    stack.enter_context(_waiting(cluster, 10))
 
 
 def _full_role(cluster: Cluster, stack: ExitStack) -> None:
@@ -199,6 +211,13 @@ TROUBLES = (
         remedy="SELECT pg_terminate_backend(",
     ),
     Trouble(
+        id="lock-queue", severity="danger", plant=_prepared_queue, heals=True,
+        settings={"max_prepared_transactions": 5},
+        says="10 sessions of shop wait for a lock of prepared transaction shop's 17, prepared for",
+        remedy="in database postgres and as role postgres or a superuser: "
+        "ROLLBACK PREPARED 'shop''s 17';",
+    ),
+    Trouble(
         id="connections-near-limit", severity="danger", plant=_full_role,
         says="5 of 5 connections of role app are in use", remedy="pool of shop (role app",
     ),
@@ -276,6 +295,36 @@ TROUBLES = (
         "107,374,182 numbers are left",
         remedy='ALTER TABLE "public"."visits" ALTER COLUMN "id" TYPE bigint;',
     ),
+    Trouble(  # a column of partitions has the type of their root's, here with a dot in its name
+        id="sequence-exhausted", severity="danger", heals=True,
+        plant=_sql("CREATE SEQUENCE numbers", "CREATE SCHEMA archive",
+                   "CREATE TABLE archive.\"visits.2026\" (id int DEFAULT nextval('numbers'), "
+                   "day int) PARTITION BY LIST (day)",
+                   *(f'CREATE TABLE day{n} PARTITION OF archive."visits.2026" FOR VALUES IN ({n})'
+                     for n in range(3)),
+                   "SELECT setval('numbers', 2040109465)"),
+        says=r"95% of sequence public\.numbers, which fills visits\.2026\.id \(integer\) is used: "
+        "107,374,182 numbers are left",
+        remedy='ALTER TABLE "archive"."visits.2026" ALTER COLUMN "id" TYPE bigint;',
+    ),
+    Trouble(
+        id="sequence-exhausted", severity="danger", heals=True,
+        plant=_sql("CREATE TABLE seats (id int GENERATED ALWAYS AS IDENTITY (MAXVALUE 1000))",
+                   "SELECT setval('seats_id_seq', 950)"),
+        says=r"95% of sequence public\.seats_id_seq, .* is used: 50 numbers are left",
+        remedy='ALTER SEQUENCE "public"."seats_id_seq" AS bigint NO MAXVALUE;',
+    ),
+    Trouble(
+        id="key-exhausted", severity="danger", heals=True,
+        plant=_sql("CREATE TABLE hits (id int, day int) PARTITION BY LIST (day)",
+                   *(f"CREATE TABLE day{n} PARTITION OF hits (UNIQUE (id)) FOR VALUES IN ({n})"
+                     for n in (1, 2)),
+                   "INSERT INTO hits SELECT n, 1 FROM generate_series(1, 9000) AS n",
+                   "INSERT INTO hits SELECT 2040100465 + n, 2 FROM generate_series(1, 9000) AS n",
+                   "ANALYZE hits"),
+        says=r"95% of public\.hits\.id \(integer\) is used: 107,374,182 numbers were left",
+        remedy='ALTER TABLE "public"."hits" ALTER COLUMN "id" TYPE bigint;',
+    ),
     Trouble(
         id="key-exhausted", severity="danger", heals=True,
         plant=_sql("CREATE TABLE hits (id int PRIMARY KEY)",
@@ -287,7 +336,8 @@ TROUBLES = (
     Trouble(
         id="invalid-index", severity="to do", plant=_failed_build,
         says=r"index public\.orders_who of orders is invalid",
-        remedy='REINDEX INDEX CONCURRENTLY "public"."orders_who";',
+        remedy="Remove duplicates first, or it fails again: "
+        'REINDEX INDEX CONCURRENTLY "public"."orders_who";',
     ),
     Trouble(
         id="duplicate-index", severity="to know", heals=True,
@@ -301,6 +351,13 @@ TROUBLES = (
         plant=_sql("CREATE TABLE fresh (a int) WITH (autovacuum_enabled = off)",
                    "INSERT INTO fresh SELECT generate_series(1, 5000)"),
         says=r"1 table without statistics: public\.fresh", remedy='ANALYZE "public"."fresh";',
+    ),
+    Trouble(  # a name that no terminal can show as it is
+        id="never-analyzed", severity="to do", heals=True,
+        plant=_sql('CREATE TABLE "a\nb\u202e" (a int) WITH (autovacuum_enabled = off)',
+                   'INSERT INTO "a\nb\u202e" SELECT generate_series(1, 5000)'),
+        says="1 table without statistics: public.a\nb",
+        remedy=r'ANALYZE "public".U&"a\000Ab\202E";',
     ),
     Trouble(
         id="vacuum-behind", severity="to do", heals=True,

@@ -134,6 +134,19 @@ def test_a_role_without_the_right_is_told_which_and_nothing_changes(
     assert work_mem(dsn, ROLE) == "4MB"
 
 
+def test_where_nobody_counts_what_roles_spill_nothing_is_taken_for_fine(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    """No pg_stat_statements: that no role needs more is not known."""
+    done = run(
+        "apply", new_cluster().dsn(), "--roles", *MACHINE, "--journal", str(tmp_path), "--yes"
+    )
+    assert done.exit_code == 1
+    assert "error: what roles spill is not known: " in done.stderr
+    assert "HINT: " in done.stderr
+    assert done.stdout == ""
+
+
 @pytest.mark.parametrize("more", [("--restart", "true"), ("--from", "/etc/hostname")])
 def test_roles_alone_are_changed(more: tuple[str, ...]) -> None:
     done = run("apply", "host=nowhere.invalid", "--roles", *more)

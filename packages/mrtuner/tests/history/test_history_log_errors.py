@@ -13,6 +13,7 @@ import pytest
 from conftest import NewCluster
 
 from mrtuner.history.recording.log.errors import LOG_ERRORS
+from mrtuner.history.recording.log.plans import PLANS
 from mrtuner.history.recording.program import Place, Rows
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
@@ -134,6 +135,34 @@ def test_a_log_that_cannot_be_understood_is_not_counted_as_free_of_errors(
         file.write("2026-11-28 09:00:00 UTC [7] FEHLER:  Division durch Null\n")
     with pytest.raises(Exception, match="not in English"):
         counted(rows)
+
+
+def test_the_log_is_read_once_for_errors_and_plans(new_cluster: NewCluster) -> None:
+    """Whoever asks first reads; the other then has the same records, and does not read on."""
+    cluster = new_cluster(18, FORMS["jsonlog"])
+    place = Place(postmaster=cluster.pid, data_directory=str(cluster.data))
+    errors, plans, log = LOG_ERRORS.open(place), PLANS.open(place), place.log
+    assert errors is not None
+    assert plans is not None
+    assert log is not None
+
+    def end_after(times: int) -> int:
+        """Fail once more; return where the log then ends."""
+        failing(cluster, "SELECT 1/0")
+        until(lambda: log.path.read_text().count("division by zero") == times)
+        return log.path.stat().st_size
+
+    first = end_after(1)
+    assert counted(errors)["errors"] == 1
+    second = end_after(2)
+    assert list(plans()) == []
+    assert log.offset == first
+    assert list(plans()) == []
+    assert log.offset == second
+    end_after(3)
+    assert counted(errors)["errors"] == 2
+    assert log.offset == second
+    assert counted(errors)["errors"] == 3
 
 
 def test_on_another_machine_there_is_no_log() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +21,7 @@ from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from servers import sql
+from waiting import until
 
 
 def seen(cluster: Cluster, minute: int) -> SourceSample:
@@ -40,6 +42,53 @@ def told(place: Path, *samples: SourceSample) -> list[str]:
     changes = history(place, since="1d").changes
     assert {one.what for one in changes} <= {"schema"}
     return [f"{one.at:%H:%M} {one.detail}" for one in changes]
+
+
+def test_a_setting_changed_when_its_file_was_read_and_not_when_it_was_sampled(
+    tmp_path: Path,
+) -> None:
+    """Read at 00:17:30.5 and sampled at 00:18; without a reload, the sample's time is all."""
+
+    def settings(minute: int, loaded: float, **values: str) -> SourceSample:
+        rows = (of_source("settings", name=name, value=one) for name, one in values.items())
+        version = of_source("settings", name="server_version", value="18.6", loaded=loaded)
+        return sample("settings", minute * 60, *rows, version)
+
+    midnight = MIDNIGHT / SECOND
+    taken = [
+        settings(0, midnight - 900, jit="on", work_mem="4096"),
+        settings(18, midnight + 17 * 60 + 30.5, jit="off", work_mem="4096"),
+        settings(30, midnight + 17 * 60 + 30.5, jit="off", work_mem="8192"),
+    ]
+    with Writer(tmp_path, built_in().values()) as writer:
+        writer.commit([Batch(instance=INSTANCE, samples=(*taken, sample("connections", 3600)))])
+    found = [(f"{one.at:%H:%M:%S.%f}", one.detail) for one in history(tmp_path, since="1d").changes]
+    assert found == [
+        ("00:17:30.500000", "jit: on → off"),
+        ("00:30:00.000000", "work_mem: 4096 → 8192"),
+    ]
+
+
+def test_a_server_tells_when_it_read_its_files(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    with connect(cluster.dsn()) as conn:
+        sampler = Sampler(conn)
+        sampler.prepare()
+        before = time.time()
+        sql(cluster.dsn(), "ALTER SYSTEM SET work_mem = '64MB'", "SELECT pg_reload_conf()")
+        until(lambda: conn.execute("SHOW work_mem").fetchone() == ("64MB",))
+        after = time.time()
+        found = sampler.sample(built_in()["settings"])
+    assert found is not None, sampler.missing
+    name, loaded = (
+        [column.name for column in found.source.columns].index(one) for one in ("name", "loaded")
+    )
+    ((of, at),) = [
+        (row.values[name], row.values[loaded])
+        for row in found.rows if row.values[loaded] is not None
+    ]  # fmt: skip
+    assert of == "server_version"
+    assert before - 0.001 <= at <= after + 0.001  # it is kept in milliseconds
 
 
 def failed_build(cluster: Cluster) -> None:

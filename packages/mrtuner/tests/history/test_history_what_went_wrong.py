@@ -147,6 +147,35 @@ def test_a_slower_statement_is_told_with_what_changed_just_before(tmp_path: Path
     ]
 
 
+def tables(minute: int, live: int, analyzed: int | None, name: str = "orders") -> SourceSample:
+    """`analyzed`: so many minutes after the beginning."""
+    at = None if analyzed is None else MIDNIGHT // SECOND + BEGIN + 60 * analyzed
+    row = of_source("tables", database="app", schema="public", name=name, relation=7,
+                    live=live, last_analyze=at)  # fmt: skip
+    return sample("tables", BEGIN + 60 * minute, row)
+
+
+def test_a_slower_statement_is_told_with_its_table_that_grew_or_was_analyzed(
+    tmp_path: Path,
+) -> None:
+    slower = (
+        f"{clock(BEGIN + 20 * 60)} {clock(BEGIN + 30 * 60)} SELECT * FROM orders took 45 ms per "
+        "call instead of 10 ms"
+    )
+    slow = (*load(range(21, 31), 45.0),)
+    assert recorded(tmp_path / "both", *slow, tables(0, 20_000, -50), tables(20, 40_000, 19)) == [
+        f"{slower}; public.orders grew from 20,000 to 40,000 rows; just before: public.orders was "
+        f"analyzed at {clock(BEGIN + 19 * 60)}"
+    ]
+    # A little larger, analyzed every ten minutes; another table; one that grew later.
+    for number, seen in enumerate([
+        (tables(0, 20_000, -1), tables(9, 39_999, 9), tables(19, 39_999, 19)),
+        (tables(0, 20_000, -90, "order"), tables(20, 90_000, 19, "order")),
+        (tables(0, 20_000, -90), tables(30, 90_000, 30)),
+    ]):  # fmt: skip
+        assert recorded(tmp_path / str(number), *slow, *seen) == [slower]
+
+
 @pytest.mark.parametrize(
     ("slow", "ms", "calls", "why"),
     [

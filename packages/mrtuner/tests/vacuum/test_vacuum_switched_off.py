@@ -41,6 +41,16 @@ def test_what_keeps_autovacuum_from_running_is_the_first_thing_to_do(
     assert "Vacuum keeps up" in healthy.stdout
 
 
+def test_the_script_for_several_settings_reloads_once_at_its_end(new_cluster: NewCluster) -> None:
+    server = new_cluster(settings={"autovacuum": "off", "track_counts": "off"})
+    script = run(server.dsn(), "--format", "sql").stdout
+    assert [line for line in script.splitlines() if line.startswith(("ALTER", "SELECT"))] == [
+        "ALTER SYSTEM SET autovacuum = on;",
+        "ALTER SYSTEM SET track_counts = on;",
+        "SELECT pg_reload_conf();",
+    ]
+
+
 def test_a_role_that_cannot_see_what_holds_vacuum_back_gets_no_all_clear(
     new_cluster: NewCluster,
 ) -> None:

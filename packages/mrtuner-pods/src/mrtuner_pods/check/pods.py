@@ -36,6 +36,7 @@ ADDITION: Final = Addition(read=_read)
     judged="every pod of a rollout, with every connection that its pools allow, needs more than "
     "max_connections or the limit of a role or database admits",
     source="docs: Fit pods to connections; postinit.c, InitPostgres",
+    remedy="Smaller pools, fewer pods at a time, a pooler, or more connections.",
     needs=(_NAME, "limits"),
 )
 def pods_exceed_limit(state: State) -> Iterator[Finding]:

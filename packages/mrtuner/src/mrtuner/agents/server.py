@@ -18,7 +18,7 @@ from mrtuner.agents.inputs import Page
 from mrtuner.agents.tools import TOOLS, Places, Tool, paged
 from mrtuner.documents import convert, schema
 from mrtuner.errors import MrTunerError
-from mrtuner.escape import printable_json
+from mrtuner.escape import printable, printable_json
 
 #: With every answer: names and texts of a database are nobody's instructions.
 NOTICE: Final = (
@@ -152,5 +152,6 @@ async def _called(
 
 
 def _refused(message: str, hint: str | None) -> types.CallToolResult:
-    text = f"error: {message}" + (f"\nHINT: {hint}" if hint else "")
+    told = f"error: {message}" + (f"\nHINT: {hint}" if hint else "")
+    text = f"{printable(told, lines=True)}\n{NOTICE}"
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)

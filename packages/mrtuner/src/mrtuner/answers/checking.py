@@ -15,7 +15,7 @@ from mrtuner.check.catalogue import known
 from mrtuner.check.read import read
 from mrtuner.check.report import CheckReport, judged, unreachable, unread
 from mrtuner.check.state import Added, Recorded, State
-from mrtuner.errors import BadValue, ConnectError, UsageError
+from mrtuner.errors import OF_THE_SERVER, BadValue, ConnectError, UsageError
 from mrtuner.facts import Missing
 from mrtuner.inputs import MachineInputs
 from mrtuner.postgres.connect import masked
@@ -56,7 +56,7 @@ def check(
     `machine` is what cannot be read over SQL, such as ``memory="16GB"``, as in `tune`.
 
     Raises:
-        ConnectError: the server cannot be read.
+        ConnectError: the server refuses this session. One that has none for anybody is a finding.
         AwsError: AWS refuses to describe the instance that is the target.
         BadValue: an input is invalid, or there is no check of a name to skip.
         MissingPart: a distribution is not installed.
@@ -74,9 +74,12 @@ def check(
     try:
         state = read(dsn, gather.flags(**machine), located.platform if located else None)
     except ConnectError as error:
-        if located is None:
+        why = Missing("", error.message, hint=error.hint)
+        if located is not None:
+            return unread(name, why, given, left_out)
+        if error.cause not in OF_THE_SERVER:
             raise
-        return unread(name, Missing("", error.message, hint=error.hint), given, left_out)
+        return unreachable(name, why, given, left_out)
     state = replace(state, added=given.added, missing={**state.missing, **given.missing})
     if history is not None:
         state = _with_history(state, history, instance)
@@ -165,9 +168,7 @@ def check_all(
         try:
             report = check(target, skip=skip, including=including, account=account)
             reports.append(replace(report, target=name))
-        except ConnectError as error:
-            reports.append(unreachable(name, Missing("", error.message, hint=error.hint)))
-        except AwsError as error:
+        except (ConnectError, AwsError) as error:
             why = Missing("", error.message, hint=error.hint)
             reports.append(unread(name, why, Added(), known(frozenset(skip))))
     return reports

@@ -4,6 +4,7 @@
         "invalid-index",
         judged="pg_index.indisvalid is false, and no session builds it",
         source="documentation: CREATE INDEX, Building Indexes Concurrently",
+        remedy="Build it again with REINDEX INDEX CONCURRENTLY.",
         needs=("indexes",),
     )
     def invalid_indexes(state: State) -> Iterator[Finding]:
@@ -54,6 +55,7 @@ class Check:
     area: str
     judged: str  # by what, with the threshold
     source: str  # of the threshold
+    remedy: str  # in general; a finding has its own
     needs: tuple[str, ...]
     judge: Judge = field(repr=False)
 
@@ -96,14 +98,14 @@ _CHECKS: Final[dict[str, Check]] = {}
 
 
 def check(
-    name: str, *, judged: str, source: str, needs: tuple[str, ...] = ()
+    name: str, *, judged: str, source: str, remedy: str, needs: tuple[str, ...] = ()
 ) -> Callable[[Judge], Judge]:
     """Register the function below as the check `name`."""
 
     def register(judge: Judge) -> Judge:
         _CHECKS[name] = Check(
             id=name, area=judge.__module__.rpartition(".")[2], judged=judged, source=source,
-            needs=needs, judge=judge,
+            remedy=remedy, needs=needs, judge=judge,
         )  # fmt: skip
         return judge
 

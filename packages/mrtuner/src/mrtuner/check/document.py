@@ -30,6 +30,7 @@ class ExplainedCheck(Struct):
     meaning: Annotated[str, Doc("what it means if it is found")]
     judged: Annotated[str, Doc("by what, with the threshold")]
     source: Annotated[str, Doc("of the threshold")]
+    remedy: Annotated[str, Doc("what helps in general; a finding has its own commands")]
 
 
 class ChecksDocument(Document, tag="mrtuner.checks/1"):

@@ -67,10 +67,13 @@ def read(dsn: str, said: gather.Flags, platform: Platform | None = None) -> Stat
     `said` is what is known of its machine, `platform` who is known to run it. Raises ConnectError
     without a usable session.
     """
-    with connect(dsn) as conn:
-        conn.execute("SET default_transaction_read_only = on")
-        with translated():
-            return _state(conn, said, platform)
+    with connect(dsn) as conn, translated():
+        conn.execute(
+            "SELECT set_config('default_transaction_read_only', 'on', false), "
+            "set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false)",
+            [PATIENCE.lock, PATIENCE.statement],
+        )
+        return _state(conn, said, platform)
 
 
 def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> State:

@@ -64,14 +64,14 @@ def unread(
     return _report(target, added, skip, without=why, findings=findings)
 
 
-def unreachable(target: str, why: Missing) -> CheckReport:
+def unreachable(target: str, why: Missing, added: Added, skip: frozenset[str]) -> CheckReport:
     """The answer for a server that should be there: that is a danger, and the rest unknown."""
     found = Finding(
         id="unreachable", severity=Severity.DANGER, text=f"the server cannot be reached: {why.why}",
-        consequence="clients cannot use it either, unless they come from elsewhere", harm_in=0.0,
+        consequence="clients have no session either, unless they come from elsewhere", harm_in=0.0,
         basis="an attempt to connect, now", remedy=(why.supply,) if why.supply else (),
     )  # fmt: skip
-    return unread(target, why, Added(), findings=[found])
+    return unread(target, why, added, skip, findings=[found])
 
 
 def _report(

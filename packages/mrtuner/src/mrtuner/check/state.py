@@ -53,7 +53,10 @@ class ConnectionLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A session that waits for a lock, holds one that others wait for, or is in a transaction."""
+    """A session that waits for a lock, holds one that others wait for, or is in a transaction.
+
+    Or a prepared transaction: process 0, with its name in place of an application's.
+    """
 
     pid: int
     role: str | None
@@ -71,7 +74,9 @@ class Session:
 
     @property
     def who(self) -> str:
-        """``nightly-import (process 9733)``."""
+        """``nightly-import (process 9733)``, or ``prepared transaction payment-17``."""
+        if not self.pid:
+            return f"prepared transaction {self.application}"
         return f"{self.application or self.role or self.backend_type} (process {self.pid})"
 
     @property
@@ -121,7 +126,9 @@ class SequenceUse:
     last: int | None  # None: never used, or the role may not see it
     most: int  # the sequence's maximum, or that of its column's type if lower
     readable: bool
-    column: str | None  # table.column that it fills
+    table_schema: str | None  # of the column that it fills, with the next two; None: of none
+    table: str | None
+    column: str | None
     type: str | None
 
     @property
@@ -151,6 +158,7 @@ class Index:
     name: str
     size: int  # bytes, as the last VACUUM or ANALYZE left it
     valid: bool
+    unique: bool
     building: bool
     scans: int
     enforces: bool  # unique, a constraint, the replica identity, or what a table is clustered on
@@ -181,6 +189,7 @@ class DatabaseHealth:
 class Collation:
     """A collation of this database whose version differs from the library's."""
 
+    schema: str
     name: str
     recorded: str
     actual: str

@@ -74,7 +74,10 @@ def _explain_check(check: Check, as_json: bool) -> None:
 
     look = terminal.look(sys.stdout)
     terminal.print_line(look.painted(f"{check.id} (check of {check.area})", "heading"))
-    pairs = [("what", check.meaning), ("judged", check.judged), ("source", check.source)]
+    pairs = [
+        ("what", check.meaning), ("judged", check.judged), ("source", check.source),
+        ("remedy", check.remedy),
+    ]  # fmt: skip
     terminal.print_lines(entries(pairs, look))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import Format, Line, items, listing, one_line
+from mrtuner.postgres.model import RELOAD
 
 #: For these, PostgreSQL quotes each argument as one name: 'a, b' would be a single library.
 #: Source: pg_dump, dumputils.c, variable_is_guc_list_quote.
@@ -23,7 +24,6 @@ _LITERAL = r"(?:E'(?:[^'\\]|''|\\.)*'|'(?:[^']|'')*')"
 _STATEMENT = re.compile(
     rf"ALTER SYSTEM SET (?P<name>[A-Za-z_][\w$.]*) = (?P<arguments>{_LITERAL}(?:, {_LITERAL})*);"
 )
-_RELOAD = "SELECT pg_reload_conf();"
 
 
 def write(lines: Sequence[Line], title: str = "") -> str:
@@ -33,7 +33,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
         _comment(title),
         *(_statement(line) for line in lines if "." not in line.name),
         *_last(of_libraries),
-        _RELOAD,
+        RELOAD,
         _comment(_restarts(lines)),
     ]
     return "\n".join(part for part in parts if part) + "\n"
@@ -80,7 +80,7 @@ def _literal(text: str) -> str:
 def read(text: str) -> dict[str, str]:
     """Return name → value of a script that `write` made; other statements are refused."""
     rows = (row.strip() for row in text.split("\n"))
-    return dict(_read_row(row) for row in rows if row and row != _RELOAD and row[:2] != "--")
+    return dict(_read_row(row) for row in rows if row and row != RELOAD and row[:2] != "--")
 
 
 def _read_row(row: str) -> tuple[str, str]:

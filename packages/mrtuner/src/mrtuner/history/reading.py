@@ -205,8 +205,12 @@ class History:
             if file.view in views and file.last >= first and file.first < last
         )  # fmt: skip
 
-    def has(self, source: str) -> bool:
-        return any(one.name == source for one in self.sources)
+    def has(self, source: str, column: str | None = None) -> bool:
+        """Whether a source was recorded, and had this column: older recorders stored fewer."""
+        return any(
+            one.name == source and (column is None or column in {each.name for each in one.columns})
+            for one in self.sources
+        )
 
     def row(
         self, sql: str, parameters: dict[str, Any] | None = None, *, inside: bool = False

@@ -90,6 +90,10 @@ HOSTED: Final[frozenset[PlatformName]] = frozenset({
 })  # fmt: skip
 
 
+#: What puts into force what ALTER SYSTEM wrote.
+RELOAD: Final = "SELECT pg_reload_conf();"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
     """Who runs the server, how we can tell, and how settings are changed there."""
@@ -114,7 +118,7 @@ class Platform:
                 f"RESET {name}" if value is None else f"SET {name} = {value}"
                 for name, value in settings.items()
             )
-            then = "-- then restart" if restart else "SELECT pg_reload_conf();"
+            then = "-- then restart" if restart else RELOAD
             return f"{' '.join(f'ALTER SYSTEM {one};' for one in changes)} {then}"
         wanted = (
             f"{name} = {'its default' if value is None else value}"
@@ -181,6 +185,7 @@ class Slot:
     retained: Bytes | None
     temporary: bool = False
     failover: bool | None = None  # whether standbys may keep a copy; None before 17
+    idle: float | None = None  # seconds without a consumer; None: it has one, or before 17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

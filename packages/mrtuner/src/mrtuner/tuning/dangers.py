@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.findings import Finding, Severity
 from mrtuner.tuning.budget import HUGE_PAGE, Budget
 from mrtuner.tuning.feasibility import (
-    by_default,
-    counted_sessions,
-    in_force,
+    overcommitted,
     solve,
     values_to_lower,
     what_must_give,
@@ -82,16 +80,8 @@ def _switched_off(
 def _more_memory_than_there_is(
     situation: Situation, server: Server, now: Budget | None
 ) -> Iterator[Finding]:
-    """The worst case of the settings in force, if it exceeds all of memory, as defaults do not.
-
-    PostgreSQL's defaults exceed 1 GB, and those of managed services any memory, which nobody
-    changes for: what somebody set is to blame, or nothing.
-    """
-    if now is None or now.total <= now.memory:
-        return
-    counted = counted_sessions(situation, server.platform)
-    now, usual = in_force(counted), in_force(by_default(counted, server.platform))
-    if now is None or usual is None or not now.exceeds(usual):
+    now = overcommitted(situation, server.platform, now)
+    if now is None:
         return
     largest = max(now.parts, key=lambda part: part.size)
     times = now.total / now.memory

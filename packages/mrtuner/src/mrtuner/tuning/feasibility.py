@@ -102,6 +102,19 @@ def in_force(situation: Situation) -> Budget | None:
     return solve(replace(situation, fixed=dict.fromkeys(situation.running, "as it is"))).budget
 
 
+def overcommitted(situation: Situation, platform: Platform, now: Budget | None) -> Budget | None:
+    """The worst case of the settings in force, if it exceeds all of memory, as defaults do not.
+
+    PostgreSQL's defaults exceed 1 GB, and those of managed services any memory, which nobody
+    changes for: what somebody set is to blame, or nothing. `now` is the case with every session.
+    """
+    if now is None or now.total <= now.memory:
+        return None
+    counted = counted_sessions(situation, platform)
+    found, usual = in_force(counted), in_force(by_default(counted, platform))
+    return found if found and usual and found.exceeds(usual) else None
+
+
 def servers_own(situation: Situation) -> bool:
     """Whether our session sees the server's own values, and not those of our role or session."""
     return not any(situation.origins.get(name) in OF_OUR_SESSION for name in NEED_MEMORY)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mrtuner.escape import printable
+from mrtuner.postgres.model import RELOAD
 from mrtuner.vacuum.model import Table, TableReport
 
 if TYPE_CHECKING:
@@ -13,12 +14,15 @@ if TYPE_CHECKING:
 
 
 def identifier(name: str) -> str:
-    """Return the quoted name.
+    r"""Return the quoted name, with unprintable characters as code points.
 
-    >>> identifier('odd"name')
-    '"odd""name"'
+    >>> identifier('odd"name'), identifier("a\nb")
+    ('"odd""name"', 'U&"a\\000Ab"')
     """
-    return '"' + name.replace('"', '""') + '"'
+    quoted = '"' + name.replace('"', '""') + '"'
+    if printable(name) == name:
+        return quoted
+    return "U&" + _by_code(quoted.replace("\\", "\\\\"), "\\{:04X}", "\\+{:06X}")
 
 
 def qualified(table: Table) -> str:
@@ -35,22 +39,6 @@ def literal(text: str) -> str:
     if printable(text) == text:
         return f"'{quoted}'"
     return "E'" + _by_code(quoted.replace("\\", "\\\\"), "\\u{:04x}", "\\U{:08x}") + "'"
-
-
-def _shown(table: Table) -> str:
-    """A table's name like `qualified`, in printable form: the same name to the server."""
-    return f"{_shown_identifier(table.schema)}.{_shown_identifier(table.name)}"
-
-
-def _shown_identifier(name: str) -> str:
-    r"""A quoted name, with unprintable characters as code points.
-
-    >>> _shown_identifier("a\nb")
-    'U&"a\\000Ab"'
-    """
-    if printable(name) == name:
-        return identifier(name)
-    return "U&" + _by_code(identifier(name.replace("\\", "\\\\")), "\\{:04X}", "\\+{:06X}")
 
 
 def _by_code(text: str, short: str, long: str) -> str:
@@ -89,7 +77,9 @@ def _lines(found: Vacuum) -> Iterator[str]:
         yield ""
         yield _comment(setting.because + ("; needs a restart" if setting.restart else ""))
         by_sql = found.picture.platform.alter_system
-        yield setting.remedy if by_sql else _comment(setting.remedy)
+        yield setting.remedy.removesuffix(f" {RELOAD}") if by_sql else _comment(setting.remedy)
+    if any(setting.remedy.endswith(RELOAD) for setting in found.settings):
+        yield f"\n{RELOAD}"
 
 
 def _alter(one: TableReport) -> Iterator[str]:
@@ -98,7 +88,7 @@ def _alter(one: TableReport) -> Iterator[str]:
     for because in dict.fromkeys(item.because for item in one.advice):
         yield _comment(because)
     body = ", ".join(f"{item.name} = {item.value}" for item in one.advice)
-    yield f"ALTER TABLE {_shown(one.table)} SET ({body});"
+    yield f"ALTER TABLE {qualified(one.table)} SET ({body});"
 
 
 def _comment(text: str, mark: str = "--") -> str:

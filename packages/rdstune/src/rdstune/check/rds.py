@@ -65,6 +65,8 @@ def _part(state: Added, part: str) -> Any:
     "rds-status",
     judged="DBInstanceStatus is not that of an instance at rest, or of one that AWS works on",
     source=f"{_GUIDE}, Viewing DB instance status",
+    remedy="What its status asks for: start it, enlarge its storage, repair its group, network or "
+    "key.",
     needs=(_NAME,),
 )
 def rds_status(state: Added) -> Iterator[Finding]:
@@ -100,19 +102,20 @@ _REMEDIES: Final = {
     judged="on the instance's class, the group's worst case exceeds the memory, and that of AWS's "
     "defaults by 5 % of it; or the server would refuse a value; or RDS could not apply one",
     source="docs: the memory budget; ParameterApplyStatus failed-to-apply",
+    remedy="Values that fit: rdstune diff, then rdstune apply.",
     needs=(_NAME,),
 )
 def rds_group(state: Added) -> Iterator[Finding]:
     """The parameter group does not fit the instance that uses it. Only of rds:NAME."""
     row = _part(state, "group")
     judged = row.assessment
-    if judged.exceeds:
+    if judged.overcommitted is not None:
         yield Finding(
             id="rds-group", severity=Severity.DANGER,
-            text=f"with group {row.group}, sessions can ask for {judged.share:.1f} times the "
-            f"memory of {row.class_name}",
+            text=f"with group {row.group}, sessions can ask for {judged.overcommitted:.1f} times "
+            f"the memory of {row.class_name}",
             consequence="if they do, RDS restarts the server, and every session is lost",
-            cost=judged.share or 0.0, basis="the group's values on this class",
+            cost=judged.overcommitted, basis="the group's values on this class",
             remedy=(f"rdstune diff {row.instance}, then rdstune apply {row.instance}",),
         )  # fmt: skip
     if judged.outside:
@@ -139,6 +142,7 @@ def rds_group(state: Added) -> Iterator[Finding]:
     "rds-waiting",
     judged="ParameterApplyStatus is pending-reboot, or there are PendingModifiedValues",
     source=f"{_GUIDE}, Working with parameter groups",
+    remedy="Reboot at a time of your own, or take the change back.",
     needs=(_NAME,),
 )
 def rds_waiting(state: Added) -> Iterator[Finding]:
@@ -168,6 +172,7 @@ def rds_waiting(state: Added) -> Iterator[Finding]:
     "rds-maintenance",
     judged="AWS applies a maintenance action by itself within 14 days",
     source="RDS API: PendingMaintenanceAction; the time is chosen",
+    remedy="Choose when: rdstune maintenance.",
     needs=(_NAME,),
 )
 def rds_maintenance(state: Added) -> Iterator[Finding]:
@@ -193,6 +198,7 @@ def rds_maintenance(state: Added) -> Iterator[Finding]:
     "rds-backups-off",
     judged="BackupRetentionPeriod is 0, and it is no read replica",
     source=f"{_GUIDE}, Introduction to backups",
+    remedy="Keep backups for some days.",
     needs=(_NAME,),
 )
 def rds_backups_off(state: Added) -> Iterator[Finding]:
@@ -218,6 +224,7 @@ def rds_backups_off(state: Added) -> Iterator[Finding]:
     judged="less than 10 % (danger: 5 %, or 1 GB) of the storage is free, or it is full within a "
     "week (danger: a day) at the pace of the last day",
     source="CloudWatch, FreeStorageSpace; shares and times are chosen",
+    remedy="Enlarge its storage, or let RDS do so.",
     needs=(_NAME,),
 )
 def rds_storage(state: Added) -> Iterator[Finding]:
@@ -236,6 +243,7 @@ def rds_storage(state: Added) -> Iterator[Finding]:
     "rds-ceiling-reached",
     judged="the load of the last day ran flat at a hard limit of the class or the volume",
     source="mrtuner limits: docs, Find the limit",
+    remedy="A larger class or volume, or less load, as mrtuner limits compares them.",
     needs=(_NAME,),
 )
 def rds_ceiling_reached(state: Added) -> Iterator[Finding]:

@@ -121,6 +121,12 @@ class GroupRequest:
             running["max_connections"] = str(reckoned.open)
         return self._situation(each, memory, running, origins, reckoned)
 
+    def with_group(
+        self, each: InstanceClass, memory: Bytes, values: Mapping[str, str]
+    ) -> Situation:
+        """Return the situation of a server of this class with a group's values in force."""
+        return self._situation(each, memory, *self.in_force(each, memory, values), None)
+
     def _situation(
         self,
         each: InstanceClass,

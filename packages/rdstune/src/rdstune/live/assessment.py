@@ -17,7 +17,8 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import family
 from mrtuner.errors import MrTunerError
 from mrtuner.inputs import Workload
-from mrtuner.tuning.feasibility import solve
+from mrtuner.postgres.platform import managed
+from mrtuner.tuning.feasibility import in_force, overcommitted, solve
 from mrtuner.units import Bytes
 from rdstune.group.request import GroupRequest
 from rdstune.group.sizes import on_class
@@ -37,7 +38,8 @@ class Assessment:
     worst: Bytes | None = None  # of shared memory and every session together
     memory: Bytes | None = None  # DBInstanceClassMemory, at the estimate that leaves the least
     holds: bool = True  # the worst case is within the ceiling
-    exceeds: bool = False  # it is more than all memory, and AWS's defaults are not to blame
+    #: Share of memory that sessions can ask for; None: not more than all, or AWS's defaults do too.
+    overcommitted: float | None = None
     outside: tuple[str, ...] = ()  # values that the server would refuse
     drift: tuple[str, ...] = ()  # parameters for which our advice is very different
     unknown: str | None = None  # why there is no assessment
@@ -92,10 +94,20 @@ def _on(values: Mapping[str, str], request: GroupRequest, each: InstanceClass) -
         worst=Bytes(size.budget.total),
         memory=size.budget.memory,
         holds=size.budget.fits,
-        exceeds=size.budget.exceeds(on_class({}, request, each).budget),
+        overcommitted=_overcommitted(values, request, each),
         outside=size.outside,
         drift=tuple(_drift(values, request, each)),
     )
+
+
+def _overcommitted(
+    values: Mapping[str, str], request: GroupRequest, each: InstanceClass
+) -> float | None:
+    """The share as `mrtuner check` finds it on a server with these settings."""
+    platform = managed("aurora" if request.aurora else "rds", "its parameter group")
+    situation = request.with_group(each, request.memory_of(each).low, values)
+    found = overcommitted(situation, platform, in_force(situation))
+    return None if found is None else found.total / found.memory
 
 
 def _drift(values: Mapping[str, str], request: GroupRequest, each: InstanceClass) -> Iterator[str]:

@@ -152,11 +152,16 @@ def _workload(wish: Wish, replay: Replay | None) -> Workload:
 def workload_of(replay: Replay, *, reads: bool) -> Workload:
     """Return statements as a load. They are planned each time.
 
-    Prepared, each set of values would be a statement of its own, planned once.
+    Prepared, each set of values would be a statement of its own, planned once. Comments are run,
+    since they may be hints to the planner, and not recorded, since they may hold anything.
     """
     from mrtuner.bench.plan.model import Workload
+    from mrtuner.history.recording.statement_text import normalized
 
-    return Workload(name="statements", scripts=replay.scripts, reads=reads, protocol="simple")
+    scripts = tuple(
+        replace(one, statement=normalized(one.statement, positions=True)) for one in replay.scripts
+    )
+    return Workload(name="statements", scripts=scripts, reads=reads, protocol="simple")
 
 
 def _script(path: Path) -> Script:

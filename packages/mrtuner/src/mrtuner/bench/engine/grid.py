@@ -69,7 +69,7 @@ def head(plan: Plan, host: Host | None, program: Path, *, local: bool, forced: b
     from mrtuner.bench.record.document import RunDocument
 
     return RunDocument(
-        plan=plan,
+        plan=plan.recorded,
         host=host_facts(host),
         kernel=f"{platform.system()} {platform.release()} {_preemption()}".strip(),
         pgbench=pgbench_version(program),

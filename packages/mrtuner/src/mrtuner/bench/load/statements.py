@@ -20,10 +20,12 @@ from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.bench.plan.model import Script
+from mrtuner.bench.plan.model import DrawnScript
 from mrtuner.postgres.explain import LONGER, Statement
 
 if TYPE_CHECKING:
+    from psycopg import Error
+
     from mrtuner.postgres.connect import Connection
 
 _GENERIC_PLAN_FROM: Final = 160000
@@ -66,7 +68,7 @@ class Unplayable:
 class Replay:
     """What is run, and what is left out."""
 
-    scripts: tuple[Script, ...]
+    scripts: tuple[DrawnScript, ...]
     statements: tuple[Statement, ...]
     left_out: tuple[Unplayable, ...]
 
@@ -84,7 +86,7 @@ def replay(
     """Turn the statements that can be replayed in this database into scripts, weighted by calls."""
     chance = Random(seed)  # noqa: S311 - it draws parameters, it keeps no secret
     share = min(1.0, _HEAVIEST / max((one.calls for one in statements), default=1))
-    scripts: list[Script] = []
+    scripts: list[DrawnScript] = []
     played: list[Statement] = []
     left_out: list[Unplayable] = []
     for number, one in enumerate(statements, 1):
@@ -93,7 +95,11 @@ def replay(
             left_out.append(found)
             continue
         weight = max(1, round(one.calls * share))
-        scripts.append(Script(name=f"statement-{number}.sql", text=found, weight=weight))
+        scripts.append(
+            DrawnScript(
+                name=f"statement-{number}.sql", text=found, weight=weight, statement=one.text
+            )
+        )
         played.append(one)
     return Replay(tuple(scripts), tuple(played), tuple(left_out))
 
@@ -198,7 +204,7 @@ def _planned(session: Connection, explain: str) -> Mapping[str, Any] | str:
         with session.transaction(force_rollback=True):
             row = session.execute(explain.encode()).fetchone()
     except Error as error:
-        return str(error).partition("\n")[0]
+        return _refused(error)
     plan: Mapping[str, Any] = row[0][0]["Plan"] if row else {}
     return plan
 
@@ -218,9 +224,19 @@ def _tried(session: Connection, texts: Sequence[str], *, writing: bool) -> str |
             with session.transaction(force_rollback=True):
                 session.execute(text.encode())
         except Error as error:
-            # Its other lines may quote values.
-            return error.diag.message_primary or type(error).__name__
+            return _refused(error)
     return None
+
+
+def _refused(error: Error) -> str:
+    """Why the server refused a statement, without values: its other lines may quote them too."""
+    said = error.diag.message_primary or type(error).__name__
+    return _QUOTED.sub('"…"', said) if (error.sqlstate or "").startswith(_OF_VALUES) else said
+
+
+#: The class of data exceptions, whose messages quote what is wrong. Source: Error Codes.
+_OF_VALUES: Final = "22"
+_QUOTED: Final = re.compile(r'".*"', re.DOTALL)
 
 
 def _columns(session: Connection, plan: Mapping[str, Any], text: str) -> dict[int, _Column]:
@@ -328,7 +344,7 @@ def _rows(
                 )
             ).fetchall()  # fmt: skip
     except Error as error:
-        return f"rows of {table} cannot be sampled: {error.diag.message_primary}"
+        return f"rows of {table} cannot be sampled: {_refused(error)}"
 
 
 def _choices(texts: Sequence[str]) -> Iterator[str]:

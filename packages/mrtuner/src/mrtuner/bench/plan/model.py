@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, Literal, get_args
 
 from mrtuner.bench.load.pgbench import Builtin, Protocol
@@ -47,6 +47,22 @@ class Script:
     def __post_init__(self) -> None:
         if self.weight < 1:
             raise BadValue(f"{self.name}: weight {self.weight} is below 1", "Give 1 or more.")
+
+    @property
+    def recorded(self) -> Script:
+        """What of it belongs in a record."""
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnScript(Script):
+    """A statement with values drawn from a database's rows: those belong in no record."""
+
+    statement: str  # without them
+
+    @property
+    def recorded(self) -> Script:
+        return Script(name=self.name, text=self.statement, weight=self.weight)
 
 
 #: What may be judged at full speed.
@@ -326,6 +342,15 @@ class Plan:
     def warmup_seconds(self) -> int:
         """Least length of the warm-up before every run [s]; it does not count."""
         return warm_up_seconds(self.seconds) if self.warmup is None else self.warmup
+
+    @property
+    def recorded(self) -> Plan:
+        """What of it belongs in a record."""
+        workloads = tuple(
+            replace(one, scripts=tuple(script.recorded for script in one.scripts))
+            for one in self.workloads
+        )
+        return replace(self, workloads=workloads)
 
     @property
     def by_name(self) -> Mapping[str, Workload]:

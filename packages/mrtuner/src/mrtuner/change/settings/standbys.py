@@ -23,6 +23,7 @@ from mrtuner.errors import Refused
 from mrtuner.postgres.conf_file import number
 from mrtuner.postgres.connect import connect, masked, translated
 from mrtuner.postgres.model import FOLLOW_PRIMARY
+from mrtuner.postgres.read import read_platform
 from mrtuner.postgres.reader import rows_of
 from mrtuner.wording import enumerated, plural
 
@@ -76,21 +77,32 @@ def would_pause(
             "instead of COMMAND if it has the value already.",
         )  # fmt: skip
     for standby in named:
-        low = behind(standby, wanted)
-        if low and standby.restart.run is None:
-            yield _too_low(standby, low)
+        if low := behind(standby, wanted):
+            yield from _cannot_go_first(standby, low)
 
 
-def _too_low(standby: Standby, low: Sequence[Wanted]) -> LeftAlone:
+def _cannot_go_first(standby: Standby, low: Sequence[Wanted]) -> Iterator[LeftAlone]:
+    with closing(connect(standby.dsn)) as conn:
+        platform = read_platform(conn)
+    if platform.alter_system and standby.restart.run is not None:
+        return
     dsn = masked(standby.dsn)
-    statements = [f"ALTER SYSTEM SET {one.name} = {one.value}" for one in low]
-    words = [word for statement in statements for word in ("-c", statement)]
-    return LeftAlone(
+    if platform.alter_system:
+        words = [
+            word for one in low for word in ("-c", f"ALTER SYSTEM SET {one.name} = {one.value}")
+        ]
+        hint = (
+            f"Run there: {shlex.join(['psql', dsn, *words])}, and restart it; or give its restart "
+            "command: --standby DSN COMMAND."
+        )
+    else:
+        values = platform.remedy(**{one.name: one.value for one in low})
+        hint = f"There: {values} Then restart it."
+    yield LeftAlone(
         name=low[0].name, value=low[0].value,
         why=f"the standby {dsn} would pause replay: "
         f"{enumerated(one.name for one in low)} must be in force there first",
-        hint=f"Run there: {shlex.join(['psql', dsn, *words])}, and restart it; or give its "
-        "restart command: --standby DSN COMMAND.",
+        hint=hint,
     )  # fmt: skip
 
 

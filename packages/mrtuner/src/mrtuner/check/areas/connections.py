@@ -11,7 +11,7 @@ from mrtuner.check.state import Session, SessionGroup, State
 from mrtuner.findings import Finding, Severity
 from mrtuner.postgres.blocking import roots
 from mrtuner.units import pretty_duration
-from mrtuner.vacuum.commands import identifier
+from mrtuner.vacuum.commands import identifier, literal
 from mrtuner.wording import cut, enumerated, plural
 
 CONNECTIONS: Final = "documentation: Connections and Authentication"
@@ -33,6 +33,8 @@ _TEXT: Final = 100
     judged="client sessions are at least 80 % (danger: 95 %) of the connections that ordinary "
     "roles may open, or of the limit of a role or a database",
     source=f"{CONNECTIONS}, max_connections; the shares are chosen",
+    remedy="Smaller pools, a pooler in front of the server, or a higher limit within the memory "
+    "budget.",
     needs=("groups", "limits"),
 )
 def connections_near_limit(state: State) -> Iterator[Finding]:
@@ -91,8 +93,11 @@ def _near(
 
 @check(
     "unreachable",
-    judged="no session can be opened",
+    judged="no session can be opened, for a reason that lies with the server: it refuses "
+    "connections or has none left, is starting, or does not answer",
     source="libpq's own error",
+    remedy="Start the server, or free a connection; its log and its service manager say why it is "
+    "down.",
 )
 def unreachable(state: State) -> Iterator[Finding]:  # noqa: ARG001 - it was read, so it was reached
     """The server cannot be reached from here, so nothing else could be judged."""
@@ -103,6 +108,7 @@ def unreachable(state: State) -> Iterator[Finding]:  # noqa: ARG001 - it was rea
     "idle-in-transaction",
     judged="a session has been idle in a transaction for five minutes or longer",
     source="documentation: idle_in_transaction_session_timeout; the time is chosen",
+    remedy="End the session, and set idle_in_transaction_session_timeout for its role.",
     needs=("sessions",),
 )
 def idle_in_transaction(state: State) -> Iterator[Finding]:
@@ -140,6 +146,7 @@ def idle_in_transaction(state: State) -> Iterator[Finding]:
     "lock-queue",
     judged="a session has waited for a lock for 5 s (danger: 60 s, or ten sessions wait)",
     source="documentation: Monitoring Locks, pg_blocking_pids; the times are chosen",
+    remedy="End the session at the root; commit or roll back a prepared transaction there.",
     needs=("sessions",),
 )
 def lock_queue(state: State) -> Iterator[Finding]:
@@ -181,11 +188,18 @@ def _queue(
             *_behind(behind),
         ),
         basis="pg_stat_activity and pg_locks, now",
-        remedy=(
-            f"SELECT pg_terminate_backend({pid});" if pid else
-            "SELECT gid, prepared, owner, database FROM pg_prepared_xacts;",
-        ),
+        remedy=(f"SELECT pg_terminate_backend({pid});",) if pid else _rolled_back(root),
     )  # fmt: skip
+
+
+def _rolled_back(prepared: Session | None) -> tuple[str, ...]:
+    if prepared is None:  # it has ended meanwhile, or took the lock without a name
+        return ("SELECT gid, prepared, owner, database FROM pg_prepared_xacts;",)
+    return (
+        f"Ask its transaction manager, then commit it or roll it back, in database "
+        f"{prepared.database} and as role {prepared.role} or a superuser:",
+        f"ROLLBACK PREPARED {literal(prepared.application)};",
+    )
 
 
 def _behind(behind: Sequence[Session]) -> Iterator[str]:
@@ -221,10 +235,8 @@ _LISTED: Final = 100
 
 
 def _holder(pid: int, root: Session | None) -> str:
-    if not pid:
-        return "a prepared transaction"
     if root is None:
-        return f"process {pid}"
+        return f"process {pid}" if pid else "a prepared transaction"
     doing = root.state or "unknown"
     return f"{root.who}, {doing} for {pretty_duration(root.state_seconds or 0)}"
 
@@ -235,7 +247,5 @@ def _described(one: Session) -> str:
     if one.waits_for:
         wait = f", waits for {_waits_for(one)} for {pretty_duration(one.state_seconds or 0)}"
     last = "last statement" if one.idle_in_transaction else "statement"
-    return (
-        f"{one.who}, role {one.role}, database {one.database}{place}: {one.state}{wait}; {last} "
-        f"{cut(one.statement, _TEXT)}"
-    )
+    text = f"; {last} {cut(one.statement, _TEXT)}" if one.statement else ""
+    return f"{one.who}, role {one.role}, database {one.database}{place}: {one.state}{wait}{text}"

@@ -38,6 +38,7 @@ def _waited_for(state: State) -> tuple[int, list[Standby]] | None:
     "synchronous-standby-missing",
     judged="fewer synchronous standbys are attached than synchronous_standby_names asks for",
     source=_SYNCHRONOUS,
+    remedy="Start the standby, or take it off synchronous_standby_names.",
     needs=("standbys",),
 )
 def synchronous_standby_missing(state: State) -> Iterator[Finding]:
@@ -69,6 +70,7 @@ def synchronous_standby_missing(state: State) -> Iterator[Finding]:
     "synchronous-standby-single",
     judged="no more synchronous standbys are attached than synchronous_standby_names asks for",
     source=_SYNCHRONOUS,
+    remedy="Attach one more standby that counts.",
     needs=("standbys",),
 )
 def synchronous_standby_single(state: State) -> Iterator[Finding]:
@@ -99,6 +101,7 @@ def synchronous_standby_single(state: State) -> Iterator[Finding]:
     judged="physical slots hold WAL for standbys, none of them is in use, and no standby is "
     "attached",
     source="documentation: Log-Shipping Standby Servers, Replication Slots",
+    remedy="Start the standby; if there is none any more, drop its slot.",
     needs=("standbys", "slots"),
 )
 def standby_gone(state: State) -> Iterator[Finding]:
@@ -128,6 +131,7 @@ def standby_gone(state: State) -> Iterator[Finding]:
     "slot-not-synchronized",
     judged="a logical slot without failover = true, on a primary with a standby (17 and later)",
     source="documentation: Logical Replication, Logical Replication Failover",
+    remedy="Set failover = true on the subscription, and sync_replication_slots on the standby.",
     needs=("standbys", "slots"),
 )
 def slot_not_synchronized(state: State) -> Iterator[Finding]:
@@ -163,6 +167,7 @@ def slot_not_synchronized(state: State) -> Iterator[Finding]:
     "replication-timeout-off",
     judged="wal_sender_timeout is 0 with a standby attached, or wal_receiver_timeout on a standby",
     source="documentation: Replication, wal_sender_timeout and wal_receiver_timeout",
+    remedy="Return to the default of 60 s.",
     needs=("standbys", "receiver"),
 )
 def replication_timeout_off(state: State) -> Iterator[Finding]:
@@ -189,6 +194,7 @@ def replication_timeout_off(state: State) -> Iterator[Finding]:
     judged="a session from another host has been idle in a transaction for five minutes, and the "
     "server would notice only after more than five minutes that its client is gone",
     source="documentation: TCP Settings; tcp(7); both times are chosen",
+    remedy="Shorter TCP keepalives on the server.",
     needs=("sessions",),
 )
 def dead_clients_stay(state: State) -> Iterator[Finding]:

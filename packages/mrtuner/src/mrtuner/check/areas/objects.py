@@ -12,6 +12,8 @@ from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import first_few, plural
 
+#: The highest number of a type. Source: documentation, Numeric Types.
+_HOLDS: Final = {"smallint": 32_767, "integer": 2_147_483_647}
 #: Shares of a sequence from which on a plan, and then haste, is due; chosen, not measured.
 _PLAN: Final = 0.7
 _HASTE: Final = 0.9
@@ -24,6 +26,7 @@ _MONTH: Final = 30 * 86_400.0
     "sequence-exhausted",
     judged="70 % (danger: 90 %) of a sequence, or of the type of the column that it fills, is used",
     source="documentation: Numeric Types, Serial Types; the shares are chosen",
+    remedy="Make the sequence and its column bigint.",
     needs=("sequences",),
 )
 def sequence_exhausted(state: State) -> Iterator[Finding]:
@@ -36,22 +39,23 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
         share = one.share
         if share is None or share < _PLAN:
             continue
-        column = f", which fills {one.column} ({one.type})" if one.column else ""
-        table = (one.column or ".").split(".")
+        filled = (
+            [one.table_schema, one.table, one.column]
+            if one.table_schema and one.table and one.column else []
+        )  # fmt: skip
+        fills = f", which fills {'.'.join(filled[1:])} ({one.type})" if filled else ""
         sequence = f"{identifier(one.schema)}.{identifier(one.name)}"
         yield Finding(
             id="sequence-exhausted",
             severity=Severity.DANGER if share >= _HASTE else Severity.TO_DO,
-            text=f"{share:.0%} of sequence {one.schema}.{one.name}{column} is used: "
+            text=f"{share:.0%} of sequence {one.schema}.{one.name}{fills} is used: "
             f"{one.most - (one.last or 0):,} numbers are left",
             consequence="then every INSERT that needs one fails",
             cost=share,
             basis="pg_sequences, now",
             remedy=(
-                f"ALTER SEQUENCE {sequence} AS bigint;",
-                _widened(one.schema, table[0], table[1]),
-            ) if one.type in {"integer", "smallint"} else (
                 f"ALTER SEQUENCE {sequence} AS bigint NO MAXVALUE;",
+                *([_widened(*filled)] if one.most == _HOLDS.get(one.type or "") else []),
             ),
         )  # fmt: skip
     if hidden:
@@ -66,6 +70,7 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
     judged="70 % (danger: 90 %) of the type of a unique integer column that no sequence fills is "
     "used",
     source="documentation: Numeric Types; the shares are chosen",
+    remedy="Make the column bigint.",
     needs=("keys",),
 )
 def key_exhausted(state: State) -> Iterator[Finding]:
@@ -106,6 +111,7 @@ def _widened(schema: str, table: str, column: str) -> str:
     "invalid-index",
     judged="pg_index.indisvalid is false, and no session builds it",
     source="documentation: CREATE INDEX, Building Indexes Concurrently",
+    remedy="Build it again with REINDEX INDEX CONCURRENTLY, or drop what a failed one left behind.",
     needs=("indexes",),
 )
 def invalid_index(state: State) -> Iterator[Finding]:
@@ -124,10 +130,11 @@ def invalid_index(state: State) -> Iterator[Finding]:
             consequence="no query uses it and, if it should be unique, it does not enforce that",
             cost=float(one.size),
             basis="pg_index, now",
-            remedy=(
-                f"DROP INDEX CONCURRENTLY {name};"
-                if left
-                else f"REINDEX INDEX CONCURRENTLY {name};",
+            remedy=(f"DROP INDEX CONCURRENTLY {name};",)
+            if left
+            else (
+                *(["Remove duplicates first, or it fails again:"] if one.unique else []),
+                f"REINDEX INDEX CONCURRENTLY {name};",
             ),
         )
 
@@ -136,6 +143,7 @@ def invalid_index(state: State) -> Iterator[Finding]:
     "duplicate-index",
     judged="another index of the table has the same columns, operators, order and condition",
     source="pg_index",
+    remedy="Drop one of them.",
     needs=("indexes",),
 )
 def duplicate_index(state: State) -> Iterator[Finding]:
@@ -152,6 +160,7 @@ def duplicate_index(state: State) -> Iterator[Finding]:
     "unused-index",
     judged="no scan for at least a month of statistics, 10 MB or larger, and it enforces nothing",
     source="pg_stat_user_indexes; the time and the size are chosen",
+    remedy="Drop it, if no standby uses it.",
     needs=("indexes",),
 )
 def unused_index(state: State) -> Iterator[Finding]:
@@ -204,6 +213,7 @@ def _count(number: int, kind: str = "") -> str:
     "never-analyzed",
     judged="a table of 1,000 rows (partitioned: 10,000) has never been analyzed",
     source="documentation: Routine Vacuuming, Updating Planner Statistics",
+    remedy="ANALYZE the table, a partitioned one from time to time.",
     needs=("unanalyzed",),
 )
 def never_analyzed(state: State) -> Iterator[Finding]:

@@ -40,6 +40,7 @@ def _recorded(state: State) -> Recorded:
     judged="a lock queue of 5 s, twice the usual sessions, a statement at twice its usual time, "
     "three checkpoints before their time, a restart or a crash within a day",
     source="the history; the thresholds are chosen",
+    remedy="Open its minute in the viewer, and end what caused it.",
     needs=(HISTORY,),
 )
 def incident(state: State) -> Iterator[Finding]:
@@ -70,6 +71,7 @@ def incident(state: State) -> Iterator[Finding]:
     judged="a volume is full within a week (danger: a day) at the pace of the last day; no further "
     "ahead than seven times what was recorded",
     source="the history; the times are chosen",
+    remedy="Enlarge the volume, or remove what grows.",
     needs=(HISTORY,),
 )
 def volume_fills(state: State) -> Iterator[Finding]:
@@ -111,6 +113,7 @@ def filling(name: str, volumes: Iterable[FreeSpace]) -> Iterator[Finding]:
     judged="the load of a day ran flat at a hard limit of the host, or at a level that no known "
     "limit explains",
     source="mrtuner limits: docs, Find the limit",
+    remedy="A larger class or volume, or less load, as mrtuner limits compares them.",
     needs=(HISTORY,),
 )
 def ceiling_reached(state: State) -> Iterator[Finding]:
@@ -150,6 +153,7 @@ def ceiling(name: str, found: Limits, source: str) -> Iterator[Finding]:
     judged="the highest numbers of sessions that each role had within a day add up to more than "
     "ordinary roles may open",
     source="documentation: Connections and Authentication, max_connections",
+    remedy="Smaller pools, or a CONNECTION LIMIT for each role.",
     needs=(HISTORY,),
 )
 def pools_exceed_limit(state: State) -> Iterator[Finding]:

@@ -11,14 +11,15 @@ from mrtuner.check.state import State
 from mrtuner.findings import Finding, Severity
 from mrtuner.tuning.suggestions import kept_by_slots, not_archived
 from mrtuner.units import GiB, pretty_bytes, pretty_duration
-from mrtuner.vacuum.commands import identifier
+from mrtuner.vacuum.commands import identifier, literal
 from mrtuner.wording import plural
 
 SLOTS: Final = "documentation: Replication Slots; max_slot_wal_keep_size"
 #: Behind by this much, a takeover takes noticeable time; chosen, not measured.
 _BEHIND: Final = GiB
 _LATE: Final = 60.0
-#: Without new transactions for so long, a standby that receives nothing is stale [s].
+#: Without new transactions for so long, a standby that receives nothing is stale, and a slot
+#: without a consumer for so long forgotten [s].
 _STALE: Final = 300.0
 
 
@@ -35,6 +36,7 @@ def until_full(state: State) -> float | None:
     "slot-keeps-wal",
     judged="a slot keeps more WAL than max_wal_size, or has lost WAL, or is about to lose it",
     source=SLOTS,
+    remedy="Start the consumer, or drop the slot; a consumer that lost WAL is set up again.",
     needs=("slots",),
 )
 def slot_keeps_wal(state: State) -> Iterator[Finding]:
@@ -49,9 +51,43 @@ def slot_keeps_wal(state: State) -> Iterator[Finding]:
 
 
 @check(
+    "consumer-gone",
+    judged="a logical slot of a primary has had no consumer for five minutes; before 17, which do "
+    "not tell since when, it has none (to know)",
+    source="documentation: pg_replication_slots; the time is chosen",
+    remedy="Start the consumer, or drop the slot.",
+    needs=("slots",),
+)
+def consumer_gone(state: State) -> Iterator[Finding]:
+    """A consumer of logical replication is away, or gone without its slot: WAL and old rows of
+    catalogs are kept for it.
+    """
+    for one in state.server.slots:
+        used = one.active or one.temporary or one.status == "lost" or one.kind != "logical"
+        if used or state.server.standby or (one.idle is not None and one.idle < _STALE):
+            continue
+        since = f" for {pretty_duration(one.idle)}" if one.idle is not None else ""
+        yield Finding(
+            id="consumer-gone",
+            severity=Severity.TO_DO if since else Severity.TO_KNOW,
+            text=f"logical slot {one.name} has no consumer{since}",
+            consequence="WAL and old rows of catalogs pile up for it, until the disk is full",
+            cost=float(one.retained or 0),
+            since=None if one.idle is None else state.at - one.idle,
+            basis="pg_replication_slots, now",
+            remedy=(
+                "Start its consumer; if there is none any more:",
+                f"SELECT pg_drop_replication_slot({literal(one.name)});",
+            ),
+        )
+
+
+@check(
     "archiving-fails",
     judged="the last attempt to archive failed, or more WAL than max_wal_size waits for it",
     source="documentation: Continuous Archiving; pg_stat_archiver",
+    remedy="Repair archive_command, whose error is in the server's log; a faster one if it is "
+    "late.",
     needs=("archiver",),
 )
 def archiving_fails(state: State) -> Iterator[Finding]:
@@ -63,6 +99,7 @@ def archiving_fails(state: State) -> Iterator[Finding]:
     "replication-lag",
     judged="a standby is 1 GB of WAL or 60 s behind in replay, or does not stream",
     source="documentation: Monitoring Replication, pg_stat_replication; the limits are chosen",
+    remedy="End long queries on the standby, or give it a faster volume.",
     needs=("standbys",),
 )
 def replication_lag(state: State) -> Iterator[Finding]:
@@ -97,6 +134,7 @@ def replication_lag(state: State) -> Iterator[Finding]:
     "standby-stale",
     judged="replay is paused, or nothing is received and nothing was replayed for five minutes",
     source="documentation: Hot Standby; pg_stat_wal_receiver",
+    remedy="Resume replay, or repair its connection to the primary.",
     needs=("receiver",),
 )
 def standby_stale(state: State) -> Iterator[Finding]:
@@ -126,6 +164,7 @@ def _stale(text: str, remedy: str) -> Finding:
     "subscription-stopped",
     judged="a subscription is disabled, has no worker, or counted errors",
     source="documentation: Logical Replication, pg_stat_subscription_stats",
+    remedy="Enable it, or resolve the conflict that the log names.",
     needs=("subscriptions",),
 )
 def subscription_stopped(state: State) -> Iterator[Finding]:
@@ -144,7 +183,8 @@ def subscription_stopped(state: State) -> Iterator[Finding]:
             if not one.running else "each time it began again; the log says why",
             basis="pg_stat_subscription, now",
             remedy=(
-                f"ALTER SUBSCRIPTION {name} ENABLE;" if not one.enabled else
-                "Read this server's log: it names the row or the connection that fails",
+                *(["Read this server's log: it names the row or the connection that fails"]
+                  if one.enabled or errors else []),
+                *([] if one.enabled else [f"ALTER SUBSCRIPTION {name} ENABLE;"]),
             ),
         )  # fmt: skip

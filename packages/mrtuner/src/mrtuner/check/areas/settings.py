@@ -27,6 +27,7 @@ _SOON: Final = 180
     judged="the worst case of the settings in force exceeds the memory of the machine, and that "
     "of the platform's defaults by 5 % of it",
     source="docs: the memory budget, and how a running server is judged",
+    remedy="Lower the values that mrtuner tune --lower names.",
     needs=("memory",),
 )
 def memory_overcommitted(state: State) -> Iterator[Finding]:
@@ -38,6 +39,7 @@ def memory_overcommitted(state: State) -> Iterator[Finding]:
     "durability-off",
     judged="fsync or full_page_writes is off",
     source="documentation: Write Ahead Log, Settings",
+    remedy="Switch it on.",
 )
 def durability_off(state: State) -> Iterator[Finding]:
     """A crash of the machine can destroy data that were committed, or every database."""
@@ -48,6 +50,7 @@ def durability_off(state: State) -> Iterator[Finding]:
     "next-start",
     judged="what the server checks when it starts, with the files as they are now",
     source="documentation: Server Configuration; sysv_shmem.c",
+    remedy="Correct what the start would fail at, before anything restarts the server.",
     needs=("next start", "file_problems"),
 )
 def next_start(state: State) -> Iterator[Finding]:
@@ -59,6 +62,7 @@ def next_start(state: State) -> Iterator[Finding]:
     "configuration-errors",
     judged="a line of the configuration files has an error (pg_file_settings)",
     source="documentation: pg_file_settings",
+    remedy="Correct the line, then reload.",
     needs=("file_problems",),
 )
 def configuration_errors(state: State) -> Iterator[Finding]:
@@ -90,6 +94,7 @@ def configuration_errors(state: State) -> Iterator[Finding]:
     "pending-restart",
     judged="a setting in the files differs from the one in force and needs a restart",
     source="documentation: pg_settings, pending_restart",
+    remedy="Restart at a time of your own, or take the change back.",
     needs=("file_problems",),
 )
 def pending_restart(state: State) -> Iterator[Finding]:
@@ -117,6 +122,7 @@ def pending_restart(state: State) -> Iterator[Finding]:
     judged="a line of the files differs from the value in force, which a reload would change; "
     "texts are not compared",
     source="documentation: pg_file_settings; Server Configuration, Setting Parameters",
+    remedy="Reload, or take the edit back.",
     needs=("files",),
 )
 def not_reloaded(state: State) -> Iterator[Finding]:
@@ -161,6 +167,7 @@ _OF_FILES: Final = frozenset({"default", "file", "include", "postgresql.auto.con
     "override-undoes-advice",
     judged="ALTER ROLE or ALTER DATABASE sets a value other than the one advised for the server",
     source="documentation: Setting Parameters; pg_db_role_setting",
+    remedy="Reset it, if nobody needs it.",
     needs=("sourcefile",),
 )
 def override_undoes_advice(state: State) -> Iterator[Finding]:
@@ -198,6 +205,7 @@ def _same(one: str, other: str) -> bool:
     "version-support",
     judged="the major version gets no more fixes, or only for half a year",
     source="postgresql.org: Versioning Policy",
+    remedy="Upgrade to a supported major version.",
 )
 def version_ends(state: State) -> Iterator[Finding]:
     """The project stops fixing bugs and security holes of a major version after five years."""
@@ -227,6 +235,7 @@ def version_ends(state: State) -> Iterator[Finding]:
     "extension-outdated",
     judged="pg_extension has an older version than the server's files, and an update leads there",
     source="documentation: ALTER EXTENSION; pg_upgrade, post-upgrade processing",
+    remedy="ALTER EXTENSION … UPDATE.",
     needs=("extensions",),
 )
 def extension_outdated(state: State) -> Iterator[Finding]:
@@ -248,6 +257,7 @@ def extension_outdated(state: State) -> Iterator[Finding]:
     "collation-changed",
     judged="the version recorded for a collation differs from that of its library",
     source="documentation: ALTER COLLATION; ALTER DATABASE REFRESH COLLATION VERSION",
+    remedy="Rebuild the indexes on text, then refresh the version.",
     needs=("databases", "collations"),
 )
 def collation_changed(state: State) -> Iterator[Finding]:
@@ -261,8 +271,8 @@ def collation_changed(state: State) -> Iterator[Finding]:
         for one in state.databases
         if one.collation and one.actual and one.collation != one.actual
     ] + [
-        (f"collation {one.name}", one.recorded, one.actual,
-         f"ALTER COLLATION {'.'.join(map(identifier, one.name.split('.', 1)))} REFRESH VERSION;")
+        (f"collation {one.schema}.{one.name}", one.recorded, one.actual,
+         f"ALTER COLLATION {identifier(one.schema)}.{identifier(one.name)} REFRESH VERSION;")
         for one in state.collations
     ]  # fmt: skip
     for what, recorded, actual, refresh in changed:

@@ -26,6 +26,7 @@ _FORCED: Final = 0.5
     "free-space",
     judged="less than 10 % (danger: 5 %, or 1 GB) of the volume of the data or of pg_wal is free",
     source="statvfs on this machine; the shares are chosen",
+    remedy="Enlarge the volume, or remove what grows.",
     needs=(),
 )
 def free_space(state: State) -> Iterator[Finding]:
@@ -69,6 +70,7 @@ def nearly_full(name: str, what: str, free: int, size: int, source: str) -> Iter
     "wal-fills-volume",
     judged="max_wal_size is more than half of the volume that it is on",
     source="documentation: WAL Configuration",
+    remedy="Lower max_wal_size, or enlarge the volume.",
     needs=("disk",),
 )
 def wal_fills_volume(state: State) -> Iterator[Finding]:
@@ -93,6 +95,7 @@ def from_tuning(state: State, name: str) -> Iterator[Finding]:
     "checkpoints-forced",
     judged="at least half of ten or more checkpoints were forced by WAL rather than by time",
     source="documentation: WAL Configuration, max_wal_size; the share is chosen",
+    remedy="Raise max_wal_size, as far as the volume and the recovery time allow.",
     needs=("activity: checkpoints",),
 )
 def checkpoints_forced(state: State) -> Iterator[Finding]:
@@ -127,6 +130,7 @@ def checkpoints_forced(state: State) -> Iterator[Finding]:
     "checksum-failures",
     judged="pg_stat_database.checksum_failures is above 0",
     source="documentation: Data Checksums",
+    remedy="Restore the damaged relations from a backup, and replace the volume.",
     needs=("databases",),
 )
 def checksum_failures(state: State) -> Iterator[Finding]:
@@ -157,6 +161,7 @@ def checksum_failures(state: State) -> Iterator[Finding]:
     judged="a role's statements write temporary files, and the memory budget has room for them; "
     "or 1 GB a day is written by whom nobody counts",
     source="pg_stat_statements; docs: the memory budget",
+    remedy="Give the role its own work_mem: mrtuner apply --roles.",
     needs=("role_spills",),
 )
 def temporary_files(state: State) -> Iterator[Finding]:

@@ -44,6 +44,7 @@ def _vacuum(state: State) -> Vacuum:
     judged="the oldest ID is a quarter older than the age at which a vacuum is forced (danger: "
     "older than vacuum_failsafe_age, or the server stops within a week)",
     source=f"{ROUTINE}, Preventing Transaction ID Wraparound Failures",
+    remedy="End what holds back vacuum, then VACUUM (FREEZE) the oldest tables.",
 )
 def wraparound(state: State) -> Iterator[Finding]:
     """Transaction or multixact IDs run out: before that, the server refuses to write at all."""
@@ -78,6 +79,7 @@ def wraparound(state: State) -> Iterator[Finding]:
     judged="something is five minutes old, or its snapshot 100,000 transactions, and vacuum must "
     "keep rows for it; or a temporary table is older than the age at which a vacuum is forced",
     source="procarray.c, ComputeXidHorizons; autovacuum.c, do_autovacuum; the limits are chosen",
+    remedy="End the session or the prepared transaction, or drop the slot.",
     needs=("sessions", "what holds back dead rows"),
 )
 def horizon_held(state: State) -> Iterator[Finding]:
@@ -111,6 +113,7 @@ _CONSEQUENCES: Final[dict[Kept, str]] = {
     judged="a table has 50,000 dead rows and three times as many as start a vacuum, or vacuum "
     "needs more than the cost limit allows",
     source=f"{ROUTINE}, The Autovacuum Daemon; the multiple is chosen",
+    remedy="The settings that mrtuner vacuum computes, and a VACUUM now.",
     needs=("rates",),
 )
 def vacuum_behind(state: State) -> Iterator[Finding]:
@@ -157,6 +160,7 @@ def _late(one: TableReport) -> bool:
     "autovacuum-off",
     judged="autovacuum or track_counts is off, or there are more workers than slots",
     source=f"{ROUTINE}, The Autovacuum Daemon",
+    remedy="Switch it on; give the workers their slots.",
 )
 def autovacuum_off(state: State) -> Iterator[Finding]:
     """Autovacuum does not run, or with fewer workers than set."""

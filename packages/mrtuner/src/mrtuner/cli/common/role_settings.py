@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.change.roles import RoleSettings
-from mrtuner.cli.common import terminal
 from mrtuner.cli.common.catalog_change import CatalogChange
+from mrtuner.errors import MissingPart
 
 if TYPE_CHECKING:
     from mrtuner.change.catalog import Wanted
@@ -16,12 +16,22 @@ if TYPE_CHECKING:
 
 
 def planned(dsn: str, machine: Mapping[str, Any]) -> Wanted:
-    """Return the work_mem that roles are to have, and why, by ``role work_mem``."""
+    """Return the work_mem that roles are to have, and why, by ``role work_mem``.
+
+    MissingPart where it is not known what they spill.
+    """
     from mrtuner.answers import tune
 
     tuning = tune(dsn, **machine)
-    if any(one.name == "role_spills" for one in tuning.missing):
-        terminal.print_note("what roles spill is not known: pg_stat_statements cannot be read")
+    counted = tuning.server is not None and "pg_stat_statements" in tuning.server.extensions
+    unread = [one for one in tuning.missing if one.name == "role_spills"]
+    if unread or not counted:
+        raise MissingPart(
+            "what roles spill is not known: "
+            + (unread[0].why if unread else "pg_stat_statements is not installed here"),
+            unread[0].supply if unread else
+            "CREATE EXTENSION pg_stat_statements in this database, once it is preloaded.",
+        )  # fmt: skip
     return {
         f"{one.role} work_mem": (one.value, f"it {one.spilt}; {one.gain}") for one in tuning.roles
     }

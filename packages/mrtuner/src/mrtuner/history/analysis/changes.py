@@ -52,14 +52,22 @@ def changes(history: History, about: HistoryPeriod) -> tuple[HistoryChange, ...]
     return tuple(sorted(found, key=lambda one: (one.at, one.what, one.detail)))
 
 
+#: When a setting came into force: not when it was sampled, but when the files were read before.
+_LOADED: Final = (
+    "least(time, coalesce(make_timestamp("
+    "CAST(max(loaded) OVER (PARTITION BY time) * 1000000 AS BIGINT)), time))"
+)
+
+
 def _settings(history: History, about: HistoryPeriod) -> list[HistoryChange]:
+    own = _LOADED if history.has("settings", "loaded") else "time"
     return [
         HistoryChange(
             at=at, what="setting",
             detail=f"{name}: {_shown(before, unit)} → {_shown(value, unit)}",
             name=name, before=before, value=value,
         )
-        for at, name, before, value, unit in _other_values(history, "settings", "unit", about)
+        for at, name, before, value, unit in _other_values(history, "settings", "unit", about, own)
     ]  # fmt: skip
 
 
@@ -76,9 +84,9 @@ def machine_changes(history: History, about: HistoryPeriod) -> list[HistoryChang
 
 
 def _other_values(
-    history: History, source: str, more: str, about: HistoryPeriod
+    history: History, source: str, more: str, about: HistoryPeriod, own: str = "time"
 ) -> Iterator[tuple[datetime, str, str | None, str | None, str | None]]:
-    """Yield each change of a value in a period: time, name, both values and `more`.
+    """Yield each change of a value in a period: its `own` time, name, both values and `more`.
 
     An instance has few changes, so all are kept, and each screen takes those of its period.
     """
@@ -86,8 +94,8 @@ def _other_values(
         return
     _, rows = while_same(
         history, source, ("other values", about.instance, source), lambda: history.table(
-            f"""SELECT time, name, before, value, {more} FROM (
-                   SELECT time, name, value, {more},
+            f"""SELECT own, name, before, value, {more} FROM (
+                   SELECT {own} AS own, name, value, {more},
                           lag(value) OVER (PARTITION BY name ORDER BY time) AS before,
                           row_number() OVER (PARTITION BY name ORDER BY time) AS number
                    FROM {source} WHERE instance = $instance) AS s
@@ -96,9 +104,9 @@ def _other_values(
         ),
     )  # fmt: skip
     for time, *values in rows:
-        at = time.replace(tzinfo=UTC)
-        if about.begin <= at < about.end:
-            yield at, *values
+        when = time.replace(tzinfo=UTC)
+        if about.begin <= when < about.end:
+            yield when, *values
 
 
 def _shown(value: str | None, unit: str | None = None) -> str:

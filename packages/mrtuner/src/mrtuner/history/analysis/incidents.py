@@ -6,6 +6,7 @@ is in docs/measured-results.md.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,6 +48,11 @@ _AT_ONCE: Final = timedelta(minutes=4)
 #: changes are each seen up to a minute later.
 _JUST_BEFORE: Final = timedelta(minutes=10)
 _SEEN_LATER: Final = timedelta(minutes=2)
+#: Tables are sampled every five minutes. One that is analyzed less often than this [s] has other
+#: plans after it; of fewer rows than this, it is small.
+_TABLES_LATER: Final = timedelta(minutes=5)
+_RARE: Final = 3600.0
+_ROWS: Final = 10_000
 #: Checkpoints before their time: so many, each within this time of the one before.
 _FORCED: Final = 3
 _CLOSE: Final = timedelta(minutes=5)
@@ -185,7 +191,7 @@ def _seen_working(
     rows = history.rows(
         f"""SELECT application, role, state, query_id FROM sessions
             WHERE {IN_PERIOD} AND pid = {int(pid)} AND time >= $from AND time <= $to LIMIT 1""",
-        about.parameters | {"from": begin.replace(tzinfo=None), "to": end.replace(tzinfo=None)},
+        about.parameters | {"from": _naive(begin), "to": _naive(end)},
         inside=True,
     )  # fmt: skip
     return next(iter(rows), None)
@@ -285,22 +291,75 @@ def _slower_at_once(
     end = max(run[-1]["time"].replace(tzinfo=UTC) for _, run, _ in group)
     key, run, usual = max(group, key=lambda one: _more_load(one[1], one[2]))
     mean = sum(row["ms"] for row in run) / sum(row["calls"] for row in run)
-    text = cut(_texts(history, [key[0]]).get(key[0]) or f"statement {key[0]}", _TEXT)
-    told = f"{text} took {_ms(mean)} per call instead of {_ms(usual)}"
+    text = _texts(history, [key[0]]).get(key[0]) or f"statement {key[0]}"
+    told = f"{cut(text, _TEXT)} took {_ms(mean)} per call instead of {_ms(usual)}"
     if len(group) > 1:
         told = f"{len(group)} statements took longer; {told}"
     until = run[-1]["time"].replace(tzinfo=UTC)
     if plan := plan_changed(history, about, key[0], key[1], _begin(run), until):
         told += f", {plan}"
+    for change in _grown(history, about, key[1], text, begin):
+        told += f"; {change}"
     before = [
         one for one in changes
         if begin - _JUST_BEFORE <= one.at <= begin + _SEEN_LATER
         and one.what not in {*_EVENTS, PACE}
     ]  # fmt: skip
-    cause = f"; just before: {enumerated(one.detail for one in before[:3])}" if before else ""
+    details = [
+        *(one.detail for one in before), *_analyzed(history, about, key[1], text, begin),
+    ]  # fmt: skip
+    cause = f"; just before: {enumerated(details[:3])}" if details else ""
     return Incident(
         kind="statement slower", begin=begin, end=end, text=told + cause, screen="statements"
     )
+
+
+def _grown(
+    history: History, about: HistoryPeriod, database: str, text: str, begin: datetime
+) -> Iterator[str]:
+    """Yield which tables that a statement names had grown until it became slower."""
+    for name, seen in _tables(history, about, database, text, begin):
+        before, after = (row["live"] or 0 for row in (seen[0], seen[-1]))
+        if after >= max(_TIMES * before, _ROWS):
+            yield f"{name} grew from {before:,} to {after:,} rows"
+
+
+def _analyzed(
+    history: History, about: HistoryPeriod, database: str, text: str, begin: datetime
+) -> Iterator[str]:
+    """Yield which tables that a statement names were analyzed just before, for once."""
+    if not history.has("tables", "last_analyze"):
+        return
+    window = [(begin + by).timestamp() for by in (-_JUST_BEFORE, _SEEN_LATER)]
+    for name, seen in _tables(history, about, database, text, begin):
+        *before, last = [row["last_analyze"] or 0 for row in seen]
+        earlier = [one for one in before if one < last]
+        if earlier and window[0] <= last <= window[1] and last - max(earlier) >= _RARE:
+            yield f"{name} was analyzed at {datetime.fromtimestamp(last, UTC):%H:%M:%S}"
+
+
+def _tables(
+    history: History, about: HistoryPeriod, database: str, text: str, begin: datetime
+) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    """Yield the tables that a statement names, with what was sampled of each until it slowed."""
+    if not as_sampled(history, "tables", about):
+        return
+    words = sorted(set(re.findall(r"\w+", text.lower())))
+    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in history.rows(
+        f"""SELECT * FROM tables WHERE {IN_PERIOD} AND database = $database AND time <= $slow
+            AND list_contains($words, lower(name)) ORDER BY time""",
+        about.parameters
+        | {"database": database, "words": words, "slow": _naive(begin + _TABLES_LATER)},
+        inside=True,
+    ):
+        found[f"{row['schema']}.{row['name']}"].append(row)
+    yield from found.items()
+
+
+def _naive(time: datetime) -> datetime:
+    """As views have it: UTC, and no zone."""
+    return time.replace(tzinfo=None)
 
 
 def _more_load(rows: Sequence[Mapping[str, Any]], usual: float) -> float:

@@ -17,22 +17,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final, Protocol
 
 from mrtuner.errors import BadValue
+from mrtuner.history.recording.log.following import Log
 
 #: Called for each sample; its rows by the names of the columns.
 Rows = Callable[[], Iterable[Mapping[str, Any]]]
 _GROUP: Final = "mrtuner.sources"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Place:
     """Where a server runs, as seen from here."""
 
     postmaster: int | None  # its process id; None on another machine
     data_directory: str | None  # None: the role may not see it
+
+    @cached_property
+    def log(self) -> Log | None:
+        """The server's log, from the first look on. Raises MissingPart if it cannot be read."""
+        return None if self.postmaster is None else Log.at_end(self.postmaster)
 
 
 class Program(Protocol):

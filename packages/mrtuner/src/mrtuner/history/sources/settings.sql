@@ -12,6 +12,7 @@ value = { help = "its value, in its base unit" }
 unit = { help = "its base unit" }
 origin = { help = "default, configuration file, command line, …" }
 pending = { type = "boolean", help = "changed in the files, waits for a restart" }
+loaded = { type = "float", unit = "s", help = "of server_version: when the files were read, since 1970" }
 */
 -- What the recorder's own session sets is shown as it was before. A connection string may hold a
 -- password.
@@ -19,7 +20,9 @@ SELECT name,
        CASE WHEN name IN ('primary_conninfo', 'ssl_passphrase_command')
             THEN CASE WHEN setting <> '' THEN '(set)' ELSE '' END
             WHEN source = 'session' THEN reset_val ELSE setting END AS value,
-       unit, nullif(source, 'session') AS origin, pending_restart AS pending
+       unit, nullif(source, 'session') AS origin, pending_restart AS pending,
+       CASE WHEN name = 'server_version' THEN extract(epoch FROM pg_conf_load_time())::float8
+       END AS loaded
 FROM pg_catalog.pg_settings
 WHERE source NOT IN ('client', 'interactive', 'test')
   AND name NOT IN ('application_name', 'client_encoding', 'in_hot_standby', 'num_os_semaphores',

@@ -5,7 +5,7 @@
 WITH index AS (
     SELECT i.indexrelid, i.indrelid, n.nspname AS schema, t.relname AS table, c.relname AS name,
            c.relpages::bigint * current_setting('block_size')::int AS size,
-           i.indisvalid AS valid,
+           i.indisvalid AS valid, i.indisunique AS "unique",
            i.indisunique OR i.indisexclusion OR i.indisreplident OR i.indisclustered
                OR EXISTS (SELECT FROM pg_catalog.pg_constraint AS k WHERE k.conindid = i.indexrelid)
                OR EXISTS (SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhrelid = i.indexrelid)
@@ -28,7 +28,7 @@ WITH index AS (
               END AS same_as
     FROM index
 )
-SELECT schema, "table", name, size, valid, scans, enforces, same_as,
+SELECT schema, "table", name, size, valid, "unique", scans, enforces, same_as,
        EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index AS p
                WHERE p.index_relid = indexrelid) AS building
 FROM compared

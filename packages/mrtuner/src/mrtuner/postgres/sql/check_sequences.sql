@@ -1,6 +1,7 @@
 -- Sequences of which half is used, or whose value the role may not see. The column that a sequence
--- fills, because it owns it or by its default, may hold less than the sequence. classid is cast, since
--- the planner would otherwise search all defaults for each sequence: 20 s for 10,000 of them.
+-- fills, because it owns it or by its default, may hold less than the sequence; partitions have the
+-- column of their root. classid is cast, since the planner would otherwise search all defaults for each
+-- sequence: 20 s for 10,000 of them.
 WITH sequence AS MATERIALIZED (
     SELECT q.seqrelid, n.nspname AS schema, c.relname AS name, q.seqmax,
            has_sequence_privilege(c.oid, 'USAGE') OR has_sequence_privilege(c.oid, 'SELECT')
@@ -10,12 +11,13 @@ WITH sequence AS MATERIALIZED (
     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
     WHERE q.seqincrement > 0 AND NOT q.seqcycle AND c.relpersistence <> 't'
 ), used AS (
-    SELECT s.schema, s.name, s.readable, fills.column, fills.type,
+    SELECT s.schema, s.name, s.readable, fills.table_schema, fills.table, fills.column, fills.type,
            CASE WHEN s.readable THEN pg_sequence_last_value(s.seqrelid) END AS last,
            least(s.seqmax, fills.most) AS most
     FROM sequence AS s
     LEFT JOIN LATERAL (
-        SELECT t.relname || '.' || a.attname AS column, format_type(a.atttypid, NULL) AS type,
+        SELECT DISTINCT n.nspname AS table_schema, r.relname AS table, a.attname AS column,
+               format_type(a.atttypid, NULL) AS type,
                CASE a.atttypid WHEN 'int2'::regtype THEN 32767
                                WHEN 'int4'::regtype THEN 2147483647 END AS most
         FROM (
@@ -32,6 +34,9 @@ WITH sequence AS MATERIALIZED (
         ) AS f
         JOIN pg_catalog.pg_class AS t ON t.oid = f.relation AND t.relkind IN ('r', 'p', 'f')
         JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.oid AND a.attnum = f.number
+        JOIN pg_catalog.pg_class AS r
+            ON r.oid = CASE WHEN t.relispartition THEN pg_partition_root(t.oid) ELSE t.oid END
+        JOIN pg_catalog.pg_namespace AS n ON n.oid = r.relnamespace
     ) AS fills ON true
 )
 SELECT * FROM used

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mrtuner.errors import MissingPart
-from mrtuner.history.recording.log.following import COLLECT, Log, csv_records
+from mrtuner.history.recording.log.following import COLLECT, csv_records
 from mrtuner.history.recording.program import Place, Rows
 
 _DECLARATION: Final = """
@@ -58,16 +58,19 @@ class _LogErrorsProgram:
 
     def open(self, place: Place) -> Rows | None:
         """Begin at the end of the log; None if the server runs elsewhere. Raises if unreadable."""
-        if place.postmaster is None:
+        if place.log is None:
             return None
-        log, counts, scope = Log.at_end(place.postmaster), Counter[str](), f"{time.time():.0f}"
+        counts, scope = Counter[str](), f"{time.time():.0f}"
+
+        def take(form: str, text: str) -> None:
+            for severity, state, message in _RECORDS[form](text):
+                counts.update(_counted(severity, state, message))
 
         def rows() -> Iterator[Mapping[str, Any]]:
-            for form, text in log.new():
-                for severity, state, message in _RECORDS[form](text):
-                    counts.update(_counted(severity, state, message))
+            read_on()
             yield {"scope": scope} | {name: counts[name] for name in _COLUMNS}
 
+        read_on = place.log.follow(take)
         return rows
 
 

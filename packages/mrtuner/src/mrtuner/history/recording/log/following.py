@@ -1,22 +1,25 @@
 """The server's log, followed from one sample to the next, where the recorder may read it.
 
-JSON or CSV if the server logs so, else the text on stderr. What is written between two samples to
-a file that is neither the last nor the one before is not read.
+It is read once for all sources that are made of it: JSON or CSV if the server logs so, else the
+text on stderr. What is written between two samples to a file that is neither the last nor the one
+before is not read.
 """
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from typing import Final, Self
 
 from mrtuner.errors import MissingPart
 
+#: Gets complete records: their form, and their text.
+Take = Callable[[str, str], None]
 #: Most bytes read for a sample; the rest is read with the next one.
 _MOST: Final = 16 * 1024 * 1024
 
@@ -31,6 +34,9 @@ class Log:
     inode: int
     offset: int
     rest: bytes = b""  # of a record that is not written completely
+    #: Those that have not asked yet for what was read last, and why they could not use it.
+    _behind: dict[Take, Exception | None] = field(default_factory=dict)
+    _takes: list[Take] = field(default_factory=list)
 
     @classmethod
     def at_end(cls, pid: int) -> Self:
@@ -39,7 +45,32 @@ class Log:
         end = path.stat()
         return cls(pid=pid, form=form, path=path, inode=end.st_ino, offset=end.st_size)
 
-    def new(self) -> Iterator[tuple[str, str]]:
+    def follow(self, take: Take) -> Callable[[], None]:
+        """Hand records to `take` from now on; return what brings it up to date.
+
+        That reads on only if `take` has all that was read, and raises what it raised.
+        """
+
+        def up_to_date() -> None:
+            if take not in self._behind:
+                self._hand_out()
+            if failed := self._behind.pop(take):
+                raise failed
+
+        self._takes.append(take)
+        return up_to_date
+
+    def _hand_out(self) -> None:
+        new = list(self._new())
+        for take in self._takes:
+            self._behind.setdefault(take)
+            try:
+                for form, text in new:
+                    take(form, text)
+            except Exception as error:  # of this one: the others go on
+                self._behind[take] = error
+
+    def _new(self) -> Iterator[tuple[str, str]]:
         """Yield the form and the text of complete records that were written since the last time."""
         with suppress(FileNotFoundError):  # the old file is gone: the present one is read below
             yield self.form, self._read()

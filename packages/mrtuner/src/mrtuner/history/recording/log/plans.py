@@ -61,16 +61,15 @@ class _PlansProgram:
 
         Raises MissingPart if auto_explain writes to a log that cannot be read, or to one of text.
         """
-        if place.postmaster is None:
-            return None
-        explains = _explains(place.postmaster)
         try:
-            log = Log.at_end(place.postmaster)
+            log = place.log
         except MissingPart:
-            if explains:
+            if _explains(place.postmaster):
                 raise
             return tuple  # nobody writes plans
-        if explains and log.form == "stderr":
+        if log is None:
+            return None
+        if log.form == "stderr" and _explains(log.pid):
             raise MissingPart("auto_explain writes to a log of text", COLLECT)
         return _Seen(log).rows
 
@@ -78,7 +77,7 @@ class _PlansProgram:
 PLANS: Final = _PlansProgram()
 
 
-def _explains(postmaster: int) -> bool:
+def _explains(postmaster: int | None) -> bool:
     """Whether auto_explain is loaded for every session, as far as can be seen."""
     try:
         return "/auto_explain" in Path(f"/proc/{postmaster}/maps").read_text()
@@ -90,14 +89,17 @@ class _Seen:
     """The plans of a log, with how often each was seen."""
 
     def __init__(self, log: Log) -> None:
-        self.log = log
+        self.read_on = log.follow(self._take)
         self.scope = f"{time.time():.0f}"
         self.plans: dict[tuple[str, int, str], dict[str, Any]] = {}
 
-    def rows(self) -> Iterator[Mapping[str, Any]]:
-        for form, text in self.log.new():
+    def _take(self, form: str, text: str) -> None:
+        if _MARK.strip() in text:  # else nobody wrote a plan
             for database, query_id, message in _RECORDS[form](text):
                 self._add(database, query_id, message)
+
+    def rows(self) -> Iterator[Mapping[str, Any]]:
+        self.read_on()
         while len(self.plans) > _MOST:
             del self.plans[next(iter(self.plans))]
         yield from self.plans.values()
