@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
+from history_story import of_source
 
 from mrtuner.errors import BadValue, Refused, UsageError
 from mrtuner.facts import Missing
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.sample import Identity
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.size import is_recording, size, status, verify
 from mrtuner.history.store import layout, parquet, sealing
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
@@ -284,6 +286,23 @@ def test_rows_of_a_source_that_is_not_recorded_any_more_are_kept(tmp_path: Path)
         assert sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY) > 0
         assert sealing.delete_past_retention(writer, MIDNIGHT + 5 * DAY) == 0
     assert rows(tmp_path, DONE) == before
+
+
+def test_in_a_file_the_sessions_of_ten_minutes_stand_by_process(tmp_path: Path) -> None:
+    """Two processes, seen every five minutes: by hand, one after the other, twice."""
+    sessions = built_in()["sessions"]
+    both = [of_source("sessions", pid=pid, state="active") for pid in (7, 3)]
+    with Writer(tmp_path, [sessions]) as writer:
+        writer.commit([batch(*(sample(sessions, 300 * n, *both) for n in range(4)))])
+        sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+        (file,) = [one for one in writer.files() if one.view == "sessions"]
+    with parquet.engine() as con:
+        found = con.execute(
+            "SELECT pid, epoch(time)::BIGINT % 86400 // 60 FROM read_parquet(?)",
+            [str(tmp_path / layout.LAKE / file.path)],
+        ).fetchall()
+    first, second = [(3, 0), (3, 5), (7, 0), (7, 5)], [(3, 10), (3, 15), (7, 10), (7, 15)]
+    assert found == [*first, *second]
 
 
 def test_beyond_a_size_the_oldest_rows_go_first(writer: Writer) -> None:

@@ -134,19 +134,18 @@ def write(
 ) -> None:  # fmt: skip
     """Write the rows of a query to a file below the lake: durably, and completely or not at all.
 
-    `names` are the columns that identify what a row measures, as opposed to the measurements.
-    `floats` are those of type DOUBLE that are recorded to three decimals: they are written as
-    decimals, except for one that would lose a digit.
+    `order` is SQL. `names` are the columns that identify what a row measures, as opposed to the
+    measurements. `floats` are those of type DOUBLE that are recorded to three decimals: they are
+    written as decimals, except for one that would lose a digit.
     """
     target = lake / path
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     unfinished = target.with_name(f".{target.name}.unfinished")
-    by = ", ".join(f'"{name}"' for name in order)
     dictionary, exact = _looked_at(con, query, names, floats)
     types = {"time": "TIMESTAMP_MS"} | dict.fromkeys(exact, _DECIMAL)
     casts = ", ".join(f'"{name}"::{kind} AS "{name}"' for name, kind in types.items())
     con.execute(
-        f"""COPY (SELECT * REPLACE ({casts}) FROM ({query}) ORDER BY {by})
+        f"""COPY (SELECT * REPLACE ({casts}) FROM ({query}) ORDER BY {", ".join(order)})
             TO {quoted(str(unfinished))}
             (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2, ROW_GROUP_SIZE {_ROW_GROUP},
              DICTIONARY_SIZE_LIMIT {dictionary},

@@ -114,7 +114,9 @@ def write(
 ) -> None:
     """Write rows of a view of a source to a file below the lake.
 
-    Rows of one instance and one key stand side by side, by time.
+    Rows of one instance and one key stand side by side, by time. Those without a key, such as
+    sessions, do so within ten minutes by their first text, the process: whoever reads some minutes
+    reads few rows of others.
     """
     sampled = view == source.name
     keys, names = (
@@ -122,8 +124,11 @@ def write(
         for kinds in ((Kind.KEY,), (Kind.KEY, Kind.TEXT))
     )
     floats = [name for name, kind in layout.stored_columns(source) if kind is Type.FLOAT]
+    order = [f'"{name}"' for name in keys]
+    if sampled and not keys:
+        order = ["time_bucket(INTERVAL 10 MINUTE, time)", *(f'"{name}"' for name in names[:1])]
     parquet.write(
-        con, query, lake, path, order=("instance", *keys, "time"), names=("instance", *names),
+        con, query, lake, path, order=("instance", *order, "time"), names=("instance", *names),
         # Rates and averages, which fill a summary, have all digits.
         floats=floats if sampled else (),
     )  # fmt: skip
