@@ -320,6 +320,25 @@ def test_the_time_limits_are_ours_and_not_the_role_s(new_cluster: NewCluster) ->
     assert "$1 = '200ms', $2 = '2s'" in first
 
 
+def test_what_a_role_may_not_see_of_a_holder_is_not_told_as_nothing(embedded: Cluster) -> None:
+    state = read(embedded.dsn(), gather.flags(memory="8GB"))
+    hidden = Session(
+        pid=9, role="etl", database="shop", application="", client=None, state=None,
+        backend_type=None, waits_for=None, blocked_by=(), transaction_seconds=None,
+        state_seconds=None, statement="",
+    )  # fmt: skip
+    mine = replace(hidden, pid=10, role="app", state="active", blocked_by=(9,), state_seconds=7.0)
+    (found,) = [
+        one for one in judged("here", replace(state, sessions=(hidden, mine))).findings
+        if one.id == "lock-queue"
+    ]  # fmt: skip
+    assert found.text == (
+        "1 session of app waits for a lock of etl (process 9), of which this role may not see "
+        "more, the longest for 7 s"
+    )
+    assert found.evidence[0] == "etl (process 9), role etl, database shop: hidden"
+
+
 def test_an_unknown_check_is_refused_before_anything_is_read() -> None:
     with pytest.raises(BadValue, match="there is no check 'lock-cue'") as refused:
         check("host=nowhere", skip=["lock-cue"])

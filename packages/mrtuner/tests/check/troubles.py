@@ -170,6 +170,15 @@ def _burnt(transactions: int) -> Planted:
     return plant
 
 
+def _interrupted_drop(cluster: Cluster, stack: ExitStack) -> None:
+    """The others have been frozen; one cannot be."""
+    sql(cluster.dsn(), "CREATE DATABASE abandoned")
+    _burnt(130_000)(cluster, stack)
+    sql(cluster.dsn(), "UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'abandoned'")
+    for name in ("postgres", "template1"):
+        sql(cluster.dsn(name), "VACUUM (FREEZE)")
+
+
 def _prepared(cluster: Cluster, stack: ExitStack) -> None:
     _table(cluster)
     with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
@@ -383,6 +392,11 @@ TROUBLES = (
         settings={"autovacuum_freeze_max_age": 100_000, "autovacuum_naptime": "1h"},
         says=r"transaction IDs are left in database (postgres|template1)",
         remedy="VACUUM (FREEZE)",
+    ),
+    Trouble(
+        id="wraparound", severity="to do", plant=_interrupted_drop,
+        settings={"autovacuum_freeze_max_age": 100_000, "autovacuum_naptime": "1h"},
+        says="transaction IDs are left in database abandoned", remedy='DROP DATABASE "abandoned";',
     ),
     Trouble(
         id="checksum-failures", severity="danger", plant=_damaged,

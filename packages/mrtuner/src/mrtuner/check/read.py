@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from mrtuner.postgres.model import Platform, Server
 
 T = TypeVar("T")
+#: In place of the statements of others. Source: pgstatfuncs.c, pg_stat_get_activity.
+_HIDDEN: Final = "<insufficient privilege>"
 #: A check must stay harmless on a server in trouble: what takes longer is not judged.
 PATIENCE: Final = Patience(statement="2s", lock="200ms")
 
@@ -108,7 +110,7 @@ def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> S
 
 def _sessions(reader: Reader) -> Iterator[Session]:
     for row in reader.rows_if_allowed("check_sessions", "sessions", SEE_STATS):
-        statement = normalized(row["statement"] or "")
+        statement = "" if row["statement"] == _HIDDEN else normalized(row["statement"] or "")
         yield Session(**{**row, "statement": statement, "blocked_by": tuple(row["blocked_by"])})
 
 

@@ -175,6 +175,11 @@ def translated() -> Iterator[None]:
 
     try:
         yield
+    except psycopg.errors.QueryCanceled as error:
+        raise ConnectError(
+            f"the server cancelled a query: {_first_line(str(error))}",
+            "Run it again; the role's statement_timeout may be too short for it.",
+        ) from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         why, hint = why_lost(error)
         raise ConnectError(f"the connection to the server was lost: {why}", hint) from error

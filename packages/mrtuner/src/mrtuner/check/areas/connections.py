@@ -237,8 +237,9 @@ _LISTED: Final = 100
 def _holder(pid: int, root: Session | None) -> str:
     if root is None:
         return f"process {pid}" if pid else "a prepared transaction"
-    doing = root.state or "unknown"
-    return f"{root.who}, {doing} for {pretty_duration(root.state_seconds or 0)}"
+    if root.state is None:
+        return f"{root.who}, of which this role may not see more"
+    return f"{root.who}, {root.state} for {pretty_duration(root.state_seconds or 0)}"
 
 
 def _described(one: Session) -> str:
@@ -248,4 +249,5 @@ def _described(one: Session) -> str:
         wait = f", waits for {_waits_for(one)} for {pretty_duration(one.state_seconds or 0)}"
     last = "last statement" if one.idle_in_transaction else "statement"
     text = f"; {last} {cut(one.statement, _TEXT)}" if one.statement else ""
-    return f"{one.who}, role {one.role}, database {one.database}{place}: {one.state}{wait}{text}"
+    state = one.state or "hidden"
+    return f"{one.who}, role {one.role}, database {one.database}{place}: {state}{wait}{text}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import floor
 from typing import Final
 
 from mrtuner.check.catalogue import CannotJudge, check
@@ -48,7 +49,7 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
         yield Finding(
             id="sequence-exhausted",
             severity=Severity.DANGER if share >= _HASTE else Severity.TO_DO,
-            text=f"{share:.0%} of sequence {one.schema}.{one.name}{fills} is used: "
+            text=f"{floor(100 * share)}% of sequence {one.schema}.{one.name}{fills} is used: "
             f"{one.most - (one.last or 0):,} numbers are left",
             consequence="then every INSERT that needs one fails",
             cost=share,
@@ -85,8 +86,8 @@ def key_exhausted(state: State) -> Iterator[Finding]:
         yield Finding(
             id="key-exhausted",
             severity=Severity.DANGER if share >= _HASTE else Severity.TO_DO,
-            text=f"{share:.0%} of {one.schema}.{one.table}.{one.column} ({one.type}) is used: "
-            f"{one.most - (one.last or 0):,} numbers were left at the last ANALYZE",
+            text=f"{floor(100 * share)}% of {one.schema}.{one.table}.{one.column} ({one.type}) is "
+            f"used: {one.most - (one.last or 0):,} numbers were left at the last ANALYZE",
             consequence="then every INSERT of a higher number fails: out of range",
             cost=share,
             basis="pg_stats, as of the last ANALYZE of the table",

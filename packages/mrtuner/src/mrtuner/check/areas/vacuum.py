@@ -10,7 +10,7 @@ from mrtuner.check.catalogue import CannotJudge, check
 from mrtuner.check.state import State
 from mrtuner.findings import Finding, Severity
 from mrtuner.units import pretty_duration
-from mrtuner.vacuum.commands import qualified
+from mrtuner.vacuum.commands import identifier, qualified
 from mrtuner.vacuum.text import age_words
 from mrtuner.wording import plural
 
@@ -30,6 +30,8 @@ _OVERDUE: Final = 1.25
 _BACKLOG: Final = 3.0
 _SOME: Final = 50_000
 _SHOWN: Final = 5
+#: datconnlimit of a database whose DROP was interrupted. Source: pg_database.h.
+_INVALID: Final = -2
 
 
 def _vacuum(state: State) -> Vacuum:
@@ -65,13 +67,28 @@ def wraparound(state: State) -> Iterator[Finding]:
             harm_in=left,
             cost=one.age / one.stops_at,
             basis="age of pg_database, now" + (f"; the pace is {one.certainty}" if pace else ""),
-            remedy=(
-                f"In database {one.database}: end what holds back vacuum (horizon-held), then "
-                "VACUUM (FREEZE) the oldest tables:",
-                "SELECT oid::regclass, age(relfrozenxid) FROM pg_class WHERE relkind IN ('r', 'm', "
-                "'t') ORDER BY 2 DESC LIMIT 20;",
-            ),
+            remedy=tuple(_frozen(state, one.database)),
         )
+
+
+def _frozen(state: State, database: str) -> Iterator[str]:
+    """What makes a database younger; one that nobody may enter, or whose DROP failed, is vacuumed
+    by nobody.
+    """
+    open_ = {one.name: one.most for one in state.limits if one.kind == "database"}
+    if open_.get(database) == _INVALID:
+        yield f"DROP DATABASE {identifier(database)};  -- it is invalid: a DROP was interrupted"
+        return
+    if open_ and database not in open_:
+        yield f"ALTER DATABASE {identifier(database)} ALLOW_CONNECTIONS true;"
+    yield (
+        f"In database {database}: end what holds back vacuum (horizon-held), then VACUUM (FREEZE) "
+        "the oldest tables:"
+    )
+    yield (
+        "SELECT oid::regclass, age(relfrozenxid) FROM pg_class WHERE relkind IN ('r', 'm', 't') "
+        "ORDER BY 2 DESC LIMIT 20;"
+    )
 
 
 @check(

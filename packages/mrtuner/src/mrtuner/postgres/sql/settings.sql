@@ -1,4 +1,5 @@
-SELECT name, setting, unit, vartype, context, boot_val, reset_val, min_val, max_val,
+-- What our own session has set is shown as it was before.
+SELECT name, CASE WHEN source = 'session' THEN reset_val ELSE setting END AS setting, unit, vartype, context, boot_val, reset_val, min_val, max_val,
        coalesce(enumvals, '{}') AS enumvals, pending_restart, source, sourcefile, sourceline
 FROM pg_catalog.pg_settings
 ORDER BY name
