@@ -55,7 +55,7 @@ def _ceilings(history: History, about: HistoryPeriod) -> Iterator[Incident]:
         known = one.ceiling
         limit = f"the limit of {known.name}" if known else "which no known limit explains"
         yield Incident(
-            kind="ceiling", begin=spans[0][0], end=spans[-1][1], screen="limits",
+            kind="ceiling", begin=spans[0][0], end=spans[-1][1], screen="headroom",
             text=f"{one.resource} ran flat at {level(one)}, {limit}, for {lasting(minutes)}",
         )  # fmt: skip
 

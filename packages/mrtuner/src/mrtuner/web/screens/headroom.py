@@ -186,7 +186,7 @@ def _row(of: Share) -> Mapping[str, Any] | None:
 
 
 SCREEN: Final = Screen(
-    name="limits",
+    name="headroom",
     title="Headroom",
     help="How near each limited resource is to its limit",
     sources=("connections", "host"),
