@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from mrtuner.aws.calls import answers, call, pages
+from mrtuner.aws.calls import call, pages
 from mrtuner.aws.rows import (
     ApplyMethod,
     Cluster,
@@ -51,7 +51,6 @@ __all__ = [
     "clusters",
     "create_group",
     "delete_group",
-    "engine_default_parameters",
     "events",
     "group",
     "groups",
@@ -215,16 +214,6 @@ def reset_group(
 def delete_group(client: Any, name: str, scope: Scope = Scope.INSTANCE) -> None:
     """Delete an unused group; refused (InvalidDBParameterGroupState) while attached."""
     call(client, f"delete_{scope}_parameter_group", **_named(name, scope))
-
-
-def engine_default_parameters(
-    client: Any, family: str, scope: Scope = Scope.INSTANCE
-) -> tuple[GroupParameter, ...]:
-    """Return the parameters of a family's default group."""
-    middle = "engine_default_cluster" if scope is Scope.CLUSTER else "engine_default"
-    found = answers(client, f"describe_{middle}_parameters", DBParameterGroupFamily=family)
-    rows = (row for page in found for row in page["EngineDefaults"].get("Parameters", ()))
-    return tuple(parameter_row(row) for row in rows)
 
 
 # Events and maintenance.

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Final
 
 from mrtuner.aws import rds
@@ -20,7 +19,7 @@ from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.limits.assess import Limits, limits
 from mrtuner.limits.ceilings import Resource
-from mrtuner.limits.metrics.fetch import Fetched, Tell, fetch_all
+from mrtuner.limits.metrics.fetch import Fetched, fetch_all
 from mrtuner.limits.metrics.series import Series
 from mrtuner.limits.reached import Pegged
 
@@ -87,12 +86,10 @@ def fleet(
     account: Account,
     *,
     connections: Connections = lambda _class: None,
-    tell: Tell | None = None,
-    cache: Path | None = None,
 ) -> Iterator[CheckedInstance]:
     """Yield a row for each instance as it is fetched. AwsError for what AWS refuses."""
     region = region_of(client("cloudwatch", account))
-    for one in fetch_all(of, start, end, account, metrics=METRICS, tell=tell, cache=cache):
+    for one in fetch_all(of, start, end, account, metrics=METRICS):
         yield _row(region, one, connections)
 
 

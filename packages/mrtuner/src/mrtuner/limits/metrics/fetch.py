@@ -87,7 +87,6 @@ def fetch(
     account: Account,
     *,
     tell: Tell | None = None,
-    cache: Path | None = None,
 ) -> Fetched:
     """Look up an instance, and its metrics from `start` to `end` (UTC).
 
@@ -95,7 +94,7 @@ def fetch(
     in the cache. AwsError for what AWS refuses; UsageError if there are too few points.
     """
     instance = rds.instance(client("rds", account), name)
-    (found,) = fetch_all([instance], start, end, account, tell=tell, cache=cache)
+    (found,) = fetch_all([instance], start, end, account, tell=tell)
     if isinstance(found.points, UsageError):
         raise found.points
     return found
@@ -109,7 +108,6 @@ def fetch_all(
     *,
     metrics: tuple[str, ...] = tuple(UNITS),
     tell: Tell | None = None,
-    cache: Path | None = None,
 ) -> Iterator[Fetched]:
     """Look up many instances of one region, with as many per call as its limits and memory allow.
 
@@ -117,7 +115,7 @@ def fetch_all(
     """
     watch = client("cloudwatch", account)
     period = cloudwatch.period_for(_midnight(start), end)
-    where = (cache or cache_directory()) / region_of(watch)
+    where = cache_directory() / region_of(watch)
     asked = Asked(start=start, end=end, period=period, metrics=metrics, cache=where)
     for batch in _batches(instances, asked):
         days = _days(watch, batch, asked, tell)

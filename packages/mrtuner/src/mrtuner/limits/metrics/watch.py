@@ -64,13 +64,13 @@ def watch(
         return replace(answer, interrupted=found.interrupted, lost=found.lost)
 
 
-def recorded(dsn: str, series: Series, *, root: Path = Path("/")) -> Limits:
+def recorded(dsn: str, series: Series) -> Limits:
     """Find the limit of the server at `dsn` from the recorded metrics of its host.
 
     The ceilings are the present ones. Raises ConnectError without a usable session.
     """
     with connect(dsn) as conn, translated():
-        subject = _subject(conn, root)
+        subject = _subject(conn, Path("/"))
     return _judged(subject, replace(series, notices=(*subject.notices, *series.notices)))
 
 
