@@ -18,7 +18,7 @@ from mrtuner.cli import main
 from mrtuner.cli.history.example import minutes_of
 from mrtuner.history.example.record import Happened, record_example
 from mrtuner.history.reading import History, open_history
-from mrtuner.limits import CeilingKind, Resource, Series, limits
+from mrtuner.limits import CeilingKind, MetricSeries, Resource, limits
 from mrtuner.limits.examples.upgrade import START, simulated_upgrade
 from mrtuner.web.answers import fleet_answer, screen_answer
 from mrtuner.web.screens import SCREENS
@@ -89,7 +89,7 @@ def test_limits_finds_the_old_ceilings_in_what_was_recorded(history: History) ->
     }
     start = rows[0]["time"].replace(tzinfo=UTC)
     told = limits(
-        Series(start=start, step=60, metrics=found), class_name="db.r5.2xlarge",
+        MetricSeries(start=start, step=60, metrics=found), class_name="db.r5.2xlarge",
         storage="io1:1000GB,20000iops",
     )  # fmt: skip
     assert {one.resource for one in told.pegged} == {Resource.THROUGHPUT}

@@ -14,13 +14,13 @@ from typing import Any, Final
 from mrtuner.aws.calls import call, pages
 from mrtuner.aws.rows import (
     ApplyMethod,
-    Cluster,
     GroupParameter,
     GroupUse,
     Instance,
     Member,
     ParameterGroup,
     PendingAction,
+    RdsCluster,
     RdsEvent,
     Scope,
     Source,
@@ -35,13 +35,13 @@ from mrtuner.aws.rows import (
 __all__ = [
     "BATCH",
     "ApplyMethod",
-    "Cluster",
     "GroupParameter",
     "GroupUse",
     "Instance",
     "Member",
     "ParameterGroup",
     "PendingAction",
+    "RdsCluster",
     "RdsEvent",
     "Scope",
     "Source",
@@ -84,12 +84,12 @@ def instance(client: Any, identifier: str) -> Instance:
     return instance_row(answer["DBInstances"][0])
 
 
-def clusters(client: Any, **filters: str) -> Iterator[Cluster]:
+def clusters(client: Any, **filters: str) -> Iterator[RdsCluster]:
     rows = pages(client, "describe_db_clusters", "DBClusters", **_filtered(filters))
     return (cluster_row(row) for row in rows)
 
 
-def cluster(client: Any, identifier: str) -> Cluster:
+def cluster(client: Any, identifier: str) -> RdsCluster:
     """Return a cluster. AwsError with `not_found` when this region has none with that name."""
     answer = call(client, "describe_db_clusters", DBClusterIdentifier=identifier)
     return cluster_row(answer["DBClusters"][0])
@@ -111,7 +111,7 @@ def attach_group(client: Any, identifier: str, group: str) -> Instance:
     return instance_row(answer["DBInstance"])
 
 
-def attach_cluster_group(client: Any, identifier: str, group: str) -> Cluster:
+def attach_cluster_group(client: Any, identifier: str, group: str) -> RdsCluster:
     """Attach another cluster parameter group immediately.
 
     Here ApplyImmediately affects this request alone. Source: ModifyDBClusterMessage.
@@ -133,7 +133,7 @@ def reboot(client: Any, identifier: str, *, failover: bool = False) -> Instance:
     return instance_row(answer["DBInstance"])
 
 
-def reboot_cluster(client: Any, identifier: str) -> Cluster:
+def reboot_cluster(client: Any, identifier: str) -> RdsCluster:
     """Reboot a Multi-AZ DB cluster (Aurora's members are rebooted one by one)."""
     answer = call(client, "reboot_db_cluster", DBClusterIdentifier=identifier)
     return cluster_row(answer["DBCluster"])

@@ -20,7 +20,7 @@ from mrtuner.facts import Missing
 from mrtuner.limits.assess import Limits, limits
 from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.metrics.fetch import Fetched, fetch_all
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Pegged
 
 ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
@@ -123,7 +123,7 @@ def _as_row(
     )
 
 
-def _reached(at: Pegged, series: Series) -> FleetPegged:
+def _reached(at: Pegged, series: MetricSeries) -> FleetPegged:
     return FleetPegged(
         resource=at.resource,
         level=at.plateau.level,

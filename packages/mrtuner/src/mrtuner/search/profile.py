@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.search.model import Evidence
+from mrtuner.search.model import BindingEvidence
 
 if TYPE_CHECKING:
     from mrtuner.bench.record.model import MeasuredRun
@@ -68,10 +68,10 @@ def of_run(sample: MeasuredRun) -> Seen:
     )  # fmt: skip
 
 
-def evidence(samples: Sequence[Seen], cpus: int) -> tuple[Evidence, ...]:
+def evidence(samples: Sequence[Seen], cpus: int) -> tuple[BindingEvidence, ...]:
     """Return what was seen of each mechanism in the runs of one side, on this many CPUs."""
     return tuple(
-        Evidence(
+        BindingEvidence(
             mechanism=one.name, meaning=one.meaning, value=_rounded(_seen(one, samples, cpus)),
             least=one.least,
         )

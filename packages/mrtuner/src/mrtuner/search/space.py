@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mrtuner.catalog import Parameter
 from mrtuner.errors import BadValue
-from mrtuner.search.model import Evidence, SearchedSetting, SettingLeftOut
+from mrtuner.search.model import BindingEvidence, SearchedSetting, SettingLeftOut
 from mrtuner.search.profile import table
 from mrtuner.units import Bytes, memory_unit
 
@@ -133,7 +133,10 @@ def dimensions(searched: Sequence[SearchedSetting], server: Server) -> list[Dime
 
 
 def choose(
-    seen: Sequence[Evidence], server: Server, advice: Mapping[str, str], keep: Collection[str]
+    seen: Sequence[BindingEvidence],
+    server: Server,
+    advice: Mapping[str, str],
+    keep: Collection[str],
 ) -> tuple[list[SearchedSetting], list[SettingLeftOut]]:
     """Return the settings to search, by what binds, and those left out with the reason."""
     known = {one.mechanism: one for one in seen}
@@ -157,7 +160,7 @@ def choose(
 
 
 def _why_not(
-    entry: Mapping[str, Any], seen: Evidence | None, server: Server, keep: Collection[str]
+    entry: Mapping[str, Any], seen: BindingEvidence | None, server: Server, keep: Collection[str]
 ) -> str | None:
     if entry["name"] not in server.parameters:
         return "this version does not have it"

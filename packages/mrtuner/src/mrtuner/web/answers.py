@@ -13,7 +13,7 @@ from mrtuner import __version__
 from mrtuner.answers.overview import overview
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.history.analysis.period import HistoryPeriod
-from mrtuner.history.analysis.series import Series, grid, shifted
+from mrtuner.history.analysis.series import ChartLine, grid, shifted
 from mrtuner.history.reading import History
 from mrtuner.history.recording.rounds import PACE
 from mrtuner.web.journal import attributed_changes
@@ -131,7 +131,7 @@ def _story(view: View) -> Any:
 def _chart(of: Chart, before: Chart | None) -> Any:
     from mrtuner.web import document
 
-    def lines(series: Sequence[Series]) -> list[document.ChartSeries]:
+    def lines(series: Sequence[ChartLine]) -> list[document.ChartSeries]:
         return [document.ChartSeries(name=one.name, values=one.values) for one in series]
 
     return document.Chart(

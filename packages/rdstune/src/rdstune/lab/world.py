@@ -127,7 +127,7 @@ class Instance:
 
 
 @dataclass(slots=True, kw_only=True)
-class Cluster:
+class LabCluster:
     """An Aurora cluster, or a Multi-AZ DB cluster (then with a class)."""
 
     identifier: str
@@ -221,7 +221,7 @@ class Region:
     groups: dict[str, LabGroup] = field(default_factory=dict)
     cluster_groups: dict[str, LabGroup] = field(default_factory=dict)
     instances: dict[str, Instance] = field(default_factory=dict)
-    clusters: dict[str, Cluster] = field(default_factory=dict)
+    clusters: dict[str, LabCluster] = field(default_factory=dict)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     maintenance: dict[str, list[Maintenance]] = field(default_factory=dict)  # by ARN
@@ -248,14 +248,14 @@ class Region:
             raise Fault("DBInstanceNotFound", f"DBInstance {name} not found.")
         return self.instances[name]
 
-    def cluster(self, identifier: str) -> Cluster:
+    def cluster(self, identifier: str) -> LabCluster:
         """Return a cluster by its identifier or ARN."""
         name = identifier.rpartition(":")[2].lower()
         if name not in self.clusters:
             raise Fault("DBClusterNotFoundFault", f"DBCluster {name} not found.")
         return self.clusters[name]
 
-    def members(self, cluster: Cluster) -> list[Instance]:
+    def members(self, cluster: LabCluster) -> list[Instance]:
         return [each for each in self.instances.values() if each.cluster == cluster.identifier]
 
     def replicas(self, source: Instance) -> list[Instance]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from mrtuner.bench.load.pgbench import Builtin, Protocol
-from mrtuner.bench.load.programs import Command
+from mrtuner.bench.load.programs import CommandWorkload
 from mrtuner.bench.plan.model import (
     APART,
     Connect,
@@ -28,7 +28,7 @@ from mrtuner.bench.plan.model import (
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.units import parse_bytes, parse_share
 
-_COMMAND: Final = {one.name for one in fields(Command)} - {"run"} | {"command"}
+_COMMAND: Final = {one.name for one in fields(CommandWorkload)} - {"run"} | {"command"}
 #: What a table may say: the fields of its record, or what they are made from.
 _KEYS: Final = {
     Plan: {one.name for one in fields(Plan)}

@@ -24,7 +24,7 @@ from mrtuner.limits.examples.week import (
     night_jobs,
     rest_of_instance,
 )
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _MANNER: Final = Manner(wobble=0.003, latency=0.85e-3, noise=0.08, sessions=52.0
 class Upgrade:
     """The days, minute by minute."""
 
-    series: Series  # of the instance, NaN while it is away
+    series: MetricSeries  # of the instance, NaN while it is away
     served: Values  # the share of what programs asked for that they got
     working: Mask  # hours in which people work
     jobs: Mask  # minutes in which a job of the night runs
@@ -91,7 +91,7 @@ def simulated_upgrade() -> Upgrade:
     moved = metrics["ReadThroughput"] + metrics["WriteThroughput"]
     every = np.arange(_MINUTES)
     return Upgrade(
-        series=Series(start=START, step=60, metrics=metrics),
+        series=MetricSeries(start=START, step=60, metrics=metrics),
         served=np.clip(moved / asked, 0, 1),
         working=busy_hours(every),
         jobs=night_jobs(every / 60 % 24),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.examples.simulate import PARTS, Cap, Demand, Manner, simulate
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ SEED: Final = 2021
 _JOBS: Final = ((0.5, 20), (2.5, 20), (4.5, 15))
 
 
-def simulated_week() -> Series:
+def simulated_week() -> MetricSeries:
     """Simulate a week of the case, always the same."""
     np = numpy()
     random = np.random.default_rng(SEED)
     told = simulate(_demand(random), instance_caps(), random, Manner(wobble=0.003))
     extra = rest_of_instance(random, told.metrics)
-    return Series(start=_START, step=60, metrics={**told.metrics, **extra})
+    return MetricSeries(start=_START, step=60, metrics={**told.metrics, **extra})
 
 
 def example() -> str:
@@ -52,7 +52,7 @@ def example() -> str:
     return lzma.decompress(_EXAMPLE.read_bytes()).decode()
 
 
-def as_csv(series: Series) -> str:
+def as_csv(series: MetricSeries) -> str:
     """Return the metrics as CSV, one point per line; balances only where they have a point."""
     np = numpy()
     names = list(series.metrics)

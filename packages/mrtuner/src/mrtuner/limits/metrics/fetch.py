@@ -25,7 +25,7 @@ from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.limits.ceilings import AURORA
 from mrtuner.limits.metrics.read import on_grid
-from mrtuner.limits.metrics.series import UNITS, Series
+from mrtuner.limits.metrics.series import UNITS, MetricSeries
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ class Fetched:
     name: str
     class_name: str
     storage: Volume | str | None  # AURORA; None for an unknown kind
-    points: Series | UsageError  # or the reason why there are none
+    points: MetricSeries | UsageError  # or the reason why there are none
 
     @property
-    def series(self) -> Series:
+    def series(self) -> MetricSeries:
         """The metrics. Raises UsageError if there are too few."""
         if isinstance(self.points, UsageError):
             raise self.points
@@ -234,7 +234,7 @@ def _by_day(
     return dict(zip(midnights, days.values(), strict=True))
 
 
-def _series(days: Sequence[Day], start: datetime, name: str) -> Series | UsageError:
+def _series(days: Sequence[Day], start: datetime, name: str) -> MetricSeries | UsageError:
     """The points since `start` on one grid, or the reason why there are too few."""
     np = numpy()
     since = start.timestamp()
