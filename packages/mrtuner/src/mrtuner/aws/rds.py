@@ -15,9 +15,7 @@ from mrtuner.aws.calls import call, pages
 from mrtuner.aws.rows import (
     ApplyMethod,
     GroupParameter,
-    GroupUse,
     Instance,
-    Member,
     ParameterGroup,
     PendingAction,
     RdsCluster,
@@ -31,39 +29,6 @@ from mrtuner.aws.rows import (
     instance_row,
     parameter_row,
 )
-
-__all__ = [
-    "BATCH",
-    "ApplyMethod",
-    "GroupParameter",
-    "GroupUse",
-    "Instance",
-    "Member",
-    "ParameterGroup",
-    "PendingAction",
-    "RdsCluster",
-    "RdsEvent",
-    "Scope",
-    "Source",
-    "attach_cluster_group",
-    "attach_group",
-    "cluster",
-    "clusters",
-    "create_group",
-    "delete_group",
-    "events",
-    "group",
-    "groups",
-    "instance",
-    "instances",
-    "modify_group",
-    "opt_in",
-    "parameters",
-    "pending_actions",
-    "reboot",
-    "reboot_cluster",
-    "reset_group",
-]
 
 #: Parameters that one Modify or Reset call may name. Source: ModifyDBParameterGroupMessage.
 BATCH: Final = 20

@@ -17,7 +17,7 @@ from queue import Full, Queue
 from typing import Any, Final
 
 from mrtuner.aws import rds
-from mrtuner.aws.rds import Instance, RdsCluster, Scope
+from mrtuner.aws.rows import Instance, RdsCluster, Scope
 from mrtuner.aws.session import Account, client
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.ec2 import class_from_ec2

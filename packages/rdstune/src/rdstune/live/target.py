@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
-from mrtuner.aws.rds import Instance, RdsCluster, Scope
+from mrtuner.aws.rows import Instance, RdsCluster, Scope
 from mrtuner.aws.session import region_of
 from mrtuner.errors import BadValue
 
