@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mrtuner.bench.plan.model import GridCell
     from mrtuner.bench.record.document import (
         AnyLine,
+        FailureLine,
         HostFact,
         RejectionLine,
         RunDocument,
@@ -102,24 +103,12 @@ class MeasuredRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A run that failed."""
-
-    cell: GridCell
-    phase: Phase
-    block: int
-    attempt: int
-    label: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """A run of a plan, finished (`sealed`) or not."""
 
     plan: Plan
     samples: tuple[MeasuredRun, ...]  # rejected ones too, in the order they were taken
-    failures: tuple[Failure, ...]
+    failures: tuple[FailureLine, ...]
     finished: frozenset[tuple[str, str, int]]  # blocks: key of the cell, phase, number
     settings: Mapping[str, Mapping[str, str]]  # pg_settings of each variant
     rates: Mapping[str, float]  # tps of rates in percent of the capacity, by key of the cell
@@ -188,9 +177,7 @@ def assembled(head: RunDocument, lines: Sequence[AnyLine], *, sealed: bool) -> R
             for line in lines
             if isinstance(line, of.SampleLine)
         ),
-        failures=tuple(
-            convert(line, Failure) for line in lines if isinstance(line, of.FailureLine)
-        ),
+        failures=tuple(line for line in lines if isinstance(line, of.FailureLine)),
         finished=frozenset(
             (_cell(line.cell).key, line.phase, line.block)
             for line in lines
