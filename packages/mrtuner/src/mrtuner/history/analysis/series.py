@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from mrtuner.described import Doc, document_name
 from mrtuner.history.analysis.gaps import GAP
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, source_named, view_for
 from mrtuner.history.reading import History
@@ -156,12 +157,13 @@ def ratio(of: str, over: str, *, scale: float = 1.0) -> Measure:
     return Measure(Kind.RATIO, of, over, scale)
 
 
+@document_name("ChartSeries")
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """A line of a chart: one value per step."""
+    """A line of a chart."""
 
-    name: str
-    values: list[float | None]
+    name: Annotated[str, Doc("what it is of")]
+    values: Annotated[list[float | None], Doc("one a step; null: not sampled, or unknown")]
 
 
 def lines(
