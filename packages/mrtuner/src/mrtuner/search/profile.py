@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.search.model import BindingEvidence
 
 if TYPE_CHECKING:
-    from mrtuner.bench.record.model import MeasuredRun
+    from mrtuner.bench.record.document import MeasuredRun
 
 _TABLE: Final = Path(__file__).with_name("knobs.json")
 #: Waits that say nothing about the length of a statement itself.

@@ -13,7 +13,8 @@ from mrtuner.bench.load.drivers import CommandDriver, Driver, PgbenchDriver, Sys
 from mrtuner.bench.load.pgbench import BUILTIN, Load, sampling_for
 from mrtuner.bench.plan.cells import Block
 from mrtuner.bench.plan.model import GridCell, Plan
-from mrtuner.bench.record.model import MeasuredRun, now
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import now
 from mrtuner.bench.server.scratch import read_only
 from mrtuner.bench.server.session import counted_checkpoint, counters, timed_checkpoint
 from mrtuner.postgres.connect import connect

@@ -8,7 +8,8 @@ from statistics import median
 from typing import Final
 
 from mrtuner.bench.plan.model import GridCell
-from mrtuner.bench.record.model import MeasuredRun, Record
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import Record
 from mrtuner.bench.verdict.pairs import Measure, blocks
 from mrtuner.stats.comparison import Comparison, compare
 
