@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import of_source
-from served import PATIENCE, Viewer, in_a_browser, serving_here, violations
+from served import PATIENCE, Viewer, in_a_browser, rows, serving_here, violations
 
 from mrtuner.aws.rows import Instance
 from mrtuner.cli import main
@@ -29,12 +29,6 @@ CLASS, STORAGE = "db.r5.2xlarge", "io1:1000GB,30000iops"
 WEEK = "from=2026-03-02T00:00&to=2026-03-09T00:00"
 STEP = 15
 HOSTILE = "<img src=x onerror=document.title='run'>"
-
-
-def rows(screen: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    (table,) = [one for one in screen["tables"] if one["name"] == name]
-    names = [column["name"] for column in table["columns"]]
-    return [dict(zip(names, row, strict=True)) for row in table["rows"]]
 
 
 def chart(screen: dict[str, Any], name: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from history_story import DEAR, INSTANCE, TEXTS
-from served import HOUR, Viewer, serving, serving_here
+from served import HOUR, Viewer, rows, serving, serving_here
 
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store import sealing
@@ -33,12 +33,6 @@ TWO = datetime(2026, 11, 23, 2, tzinfo=UTC).timestamp()
 def chart(screen: Mapping[str, Any], name: str) -> dict[str, Any]:
     (found,) = [one for one in screen["charts"] if one["name"] == name]
     return dict(found)
-
-
-def rows(screen: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    (table,) = [one for one in screen["tables"] if one["name"] == name]
-    names = [column["name"] for column in table["columns"]]
-    return [dict(zip(names, row, strict=True)) for row in table["rows"]]
 
 
 def line(of: Mapping[str, Any], name: str, part: str = "series") -> list[float | None]:
