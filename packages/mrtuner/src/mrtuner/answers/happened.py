@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import isfinite
@@ -37,13 +39,9 @@ def history(
         UsageError: there is no such history or instance.
         MissingPart: DuckDB is not installed.
     """
-    extras.require("duckdb")
-    from mrtuner.history.analysis.period import period, since_recorded
-    from mrtuner.history.directory import history_directory
-    from mrtuner.history.reading import open_history
+    with _opened(directory) as opened:
+        from mrtuner.history.analysis.period import period, since_recorded
 
-    place = history_directory(None if directory is None else Path(directory))
-    with open_history(place) as opened:
         found = period(opened, instance, since=parse_duration(since), until=until)
         return _summary(opened, since_recorded(opened, found), top=top, cpus=cpus)
 
@@ -66,17 +64,13 @@ def compare_periods(
         UsageError: there is no such history or instance, or nothing was recorded in a period.
         MissingPart: DuckDB is not installed.
     """
-    extras.require("duckdb")
-    from mrtuner.history.analysis.coverage import require_recorded
-    from mrtuner.history.analysis.period import period
-    from mrtuner.history.analysis.statements import statement_changes
-    from mrtuner.history.directory import history_directory
-    from mrtuner.history.document import HistoryComparison
-    from mrtuner.history.reading import open_history
-
     seconds = parse_duration(length)
-    place = history_directory(None if directory is None else Path(directory))
-    with open_history(place) as opened:
+    with _opened(directory) as opened:
+        from mrtuner.history.analysis.coverage import require_recorded
+        from mrtuner.history.analysis.period import period
+        from mrtuner.history.analysis.statements import statement_changes
+        from mrtuner.history.document import HistoryComparison
+
         first, second = (
             period(opened, instance, since=seconds, until=begin + timedelta(seconds=seconds))
             for begin in (before, after)
@@ -88,6 +82,17 @@ def compare_periods(
             after=_summary(opened, second, cpus=cpus),
             statements=statement_changes(opened, first, second, top=top),
         )
+
+
+@contextmanager
+def _opened(directory: Path | str | None) -> Iterator[History]:
+    extras.require("duckdb")
+    from mrtuner.history.directory import history_directory
+    from mrtuner.history.reading import open_history
+
+    place = history_directory(None if directory is None else Path(directory))
+    with open_history(place) as history:
+        yield history
 
 
 def _summary(
@@ -121,12 +126,7 @@ def query(sql: str, directory: Path | str | None = None) -> QueryRows:
         BadValue: DuckDB refuses it.
         MissingPart: DuckDB is not installed.
     """
-    extras.require("duckdb")
-    from mrtuner.history.directory import history_directory
-    from mrtuner.history.reading import open_history
-
-    place = history_directory(None if directory is None else Path(directory))
-    with open_history(place) as history:
+    with _opened(directory) as history:
         history.require_query(sql)
         history.provide(sql)
         history.lock()
