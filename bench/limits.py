@@ -73,12 +73,13 @@ def fetched(instances: int, cases: Sequence[Case]) -> None:
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     rows = [row_of(place, cases) for place in range(instances)]
     with tempfile.TemporaryDirectory() as name:
+        os.environ["MRTUNER_CACHE_DIR"] = name
         for cache in ("empty", "full"):
             answers.pages, answers.made = 0, 0.0
             before, began = most_memory(), time.process_time()
             start = midnight - timedelta(days=DAYS - 1)
             end = midnight + timedelta(days=1, minutes=-1)
-            count = sum(1 for _ in fleet(rows, start, end, Account(), cache=Path(name)))
+            count = sum(1 for _ in fleet(rows, start, end, Account()))
             taken = time.process_time() - began - answers.made
             size = sum(file.stat().st_size for file in Path(name).rglob("*.gz")) / 2**20
             print(

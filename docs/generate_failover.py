@@ -14,6 +14,8 @@ from mrtuner.failover.lab import page as failover_lab_page
 from mrtuner.failover.lab.document import PlayedScenario
 from mrtuner.failover.lab.outcome import ProbedKind
 from mrtuner.failover.lab.text import cells, limits
+from mrtuner.failover.predict.hang_times import SLACK
+from mrtuner.present import figures
 
 #: What `mrtuner failover self-test --whole` and `mrtuner failover lab` measured, and how.
 RECORD: Final = Path(__file__).resolve().parent / "failover-measured.json"
@@ -131,7 +133,26 @@ def _table(heads: Sequence[str], rows: Any) -> Iterator[str]:
 
 def measured_picture() -> str:
     """Every hang of the grid, seen from the middle of its band."""
-    return failover_lab_page.deviations(record()["selftest"]["trials"], key="grid")
+    trials = record()["selftest"]["trials"]
+    with figures.canvas(
+        height=failover_lab_page.FRAME + failover_lab_page.ROW * len(trials)
+    ) as figure:
+        labels = [f"{each['case']} · {each['setting']}: {each['predicted']['mid']:.2f} s"
+                  for each in trials]  # fmt: skip
+        axes = figure.add_axes(failover_lab_page.place_of(labels))
+        for place, trial in enumerate(trials):
+            band = trial["predicted"]
+            low, high = band["low"] - band["mid"], band["high"] - band["mid"]
+            failover_lab_page.bar(axes, place, low, high, slack=SLACK)
+            for hang in trial["measured"]:
+                failover_lab_page.dot(axes, place, hang - band["mid"], "D")
+        axes.set_xlabel("seconds from the middle of the band; gray: 0.1 s on either side")
+        failover_lab_page.dress(axes, labels)
+        return figures.finish(
+            figure, "grid",
+            title="Measured hangs, relative to the middle of their predicted bands",
+            desc=f"{len(trials)} settings of three cases. The table shows every number.",
+        )  # fmt: skip
 
 
 def lab_picture() -> str:

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from mrtuner.bench.load.output import LatencySummary
 from mrtuner.bench.load.pgbench import LoadRun
 from mrtuner.bench.plan.cells import cells
 from mrtuner.bench.plan.model import GridCell, Plan, Variant, Workload
-from mrtuner.bench.record.model import MeasuredRun, Record
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import Record
 from mrtuner.stats.histogram import Histogram
 
 #: With this checkpoint_timeout, a window of 60 s is a whole cycle.
@@ -91,5 +94,5 @@ def a_grid(gains: Sequence[float], **other: Any) -> Record:
 
 def with_rejected(record: Record, reason: str) -> Record:
     """Put a rejected run in front, which does not count."""
-    odd = replace(record.samples[0], rejected=reason, attempt=1)
+    odd = structs.replace(record.samples[0], rejected=reason, attempt=1)
     return replace(record, samples=(odd, *record.samples))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
 from typing import Any
+
+from msgspec import structs
 
 from bench_grids import WOBBLE, a_plan, a_record, a_sample
 from mrtuner.bench.plan.cells import cells
 from mrtuner.bench.plan.model import JudgedBy, Script, Variant, Workload
-from mrtuner.bench.record.document import RunDocument, line_of
+from mrtuner.bench.record.document import AnyLine, RejectionLine, RunDocument, SettingsLine
 from mrtuner.bench.record.model import Record
 from mrtuner.bench.series import Measured, Series
 from mrtuner.documents import convert
@@ -24,21 +25,22 @@ RUNNING = {"running": 9, "IO:WalSync": 1}
 def contents(record: Record) -> dict[str, Any]:
     """The record as its archive has it: head and lines."""
     names = ("plan", "host", "kernel", "pgbench", "mrtuner", "started", "local", "forced")
-    lines: list[dict[str, Any]] = [{"kind": "sample"} | asdict(run) for run in record.samples]
-    lines += [
-        {
-            "kind": "rejection", "cell": asdict(run.cell), "phase": run.phase, "block": run.block,
-            "attempt": run.attempt, "reason": run.rejected,
-        }
-        for run in record.samples
-        if run.rejected
+    lines: list[AnyLine] = [
+        *record.samples,
+        *(
+            RejectionLine(
+                cell=run.cell, phase=run.phase, block=run.block, attempt=run.attempt,
+                reason=run.rejected,
+            )
+            for run in record.samples if run.rejected
+        ),
+        *(
+            SettingsLine(variant=name, settings=dict(known))
+            for name, known in record.settings.items()
+        ),
     ]  # fmt: skip
-    lines += [
-        {"kind": "settings", "variant": name, "settings": dict(known)}
-        for name, known in record.settings.items()
-    ]
     head = convert({name: getattr(record, name) for name in names}, RunDocument)
-    return {"head": head, "lines": [line_of(line) for line in lines]}
+    return {"head": head, "lines": lines}
 
 
 def a_load(
@@ -71,7 +73,7 @@ def a_load(
             run = a_sample(cell, block, side, speed, foreign=foreign, waits=RUNNING, **extra)
             commands = tuple(both[place] for both in (parts or {}).values())
             pause = pauses[place] * (scatter if place and judged_by != "throughput" else 1)
-            runs.append(replace(run, pause=pause, commands=commands))
+            runs.append(structs.replace(run, pause=pause, commands=commands))
     settings = {side: {"checkpoint_timeout": "60", "server_version": "18.6"} for side in SIDES}
     return Measured(
         title=title, why=f"why {title}", **contents(a_record(runs, plan, settings=settings))

@@ -1,4 +1,4 @@
-"""What takes long to make is made once per session, by the first worker that needs it."""
+"""For tests of several rooms: directories that are made once per session, and files of a tree."""
 
 from __future__ import annotations
 
@@ -23,3 +23,10 @@ def made_once(name: str, make: Callable[[Path], object]) -> Path:
             make(unfinished)
             unfinished.rename(made)
     return made
+
+
+def write(root: Path, path: str, text: object) -> None:
+    """Write a file of a tree, with the directories that it needs."""
+    file = root / path.lstrip("/")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{text}\n")

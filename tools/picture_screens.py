@@ -67,7 +67,7 @@ def shots() -> Iterator[Shot]:
     periods = {
         "moment": over("moment", moment - timedelta(seconds=30), moment + timedelta(seconds=30)),
         "compare": over("compare", *wednesday, "&compare=1d"),
-        "limits": over("limits", START, START + day),
+        "headroom": over("headroom", START, START + day),
         "vacuum": over("vacuum", START, START + 3 * day),
         "wal": over("wal", START, START + 3 * day),
         "connections": over("connections", START + day, START + 2 * day),
@@ -76,7 +76,7 @@ def shots() -> Iterator[Shot]:
     }
     yield Shot(name="fleet", fragment="", window=DESK)
     for name in SCREENS:
-        window = TALL if name == "limits" else DESK
+        window = TALL if name == "headroom" else DESK
         yield Shot(name=name, fragment=periods.get(name, over(name, *monday)), window=window)
     one = f"&statement={LOADS[0].query_id}"
     yield Shot(

@@ -22,8 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from mrtuner.aws.rds import Scope, engine_default_parameters
-from mrtuner.aws.rows import GroupParameter
+from mrtuner.aws.calls import answers
+from mrtuner.aws.rows import GroupParameter, parameter_row
 from mrtuner.aws.session import Account, client
 from mrtuner.catalog.families import ENGINES, FIRST, LAST, families
 from mrtuner.catalog.load import parameters
@@ -255,10 +255,16 @@ def _api_row(row: GroupParameter) -> Fields:
 def _ask(name: str, account: Account) -> Rows:
     """Query the API for one family's parameters."""
     rds = client("rds", account)
-    instance = engine_default_parameters(rds, name)
+    instance = _defaults(rds, name, "engine_default")
     if not name.startswith("aurora"):
         return rows_from_api(instance)
-    return rows_from_api(instance, engine_default_parameters(rds, name, Scope.CLUSTER))
+    return rows_from_api(instance, _defaults(rds, name, "engine_default_cluster"))
+
+
+def _defaults(rds: Any, family: str, kind: str) -> tuple[GroupParameter, ...]:
+    pages = answers(rds, f"describe_{kind}_parameters", DBParameterGroupFamily=family)
+    rows = (row for page in pages for row in page["EngineDefaults"].get("Parameters", ()))
+    return tuple(parameter_row(row) for row in rows)
 
 
 def _folded(line: Timeline) -> dict[str, list[Fields]]:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mrtuner.aws import rds
-from mrtuner.aws.rds import Scope
+from mrtuner.aws.rows import Scope
 from mrtuner.aws.session import client as aws_client
 from mrtuner.limits.examples.week import simulated_week
 from rdstune.lab import Lab

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mrtuner.aws.rds import GroupParameter
+from mrtuner.aws.rows import GroupParameter
 from mrtuner.change.record import ParameterChange
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.grammar import FormulaError

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mrtuner.aws import rds
-from mrtuner.aws.rds import Scope
+from mrtuner.aws.rows import Scope
 from mrtuner.change.journal import Journal
 from mrtuner.errors import Refused
 from rds_flows import PACE, new_group, new_instance, values, wanted

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mrtuner.aws.rds import GroupParameter
+from mrtuner.aws.rows import GroupParameter
 from mrtuner.aws.session import client as aws_client
 from mrtuner.catalog.classes import instance_class
 from mrtuner.change.journal import Journal

@@ -18,8 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mrtuner.aws import rds
-from mrtuner.aws.rds import Instance, Scope
-from mrtuner.aws.rows import GroupUse
+from mrtuner.aws.rows import GroupUse, Instance, Scope
 from mrtuner.aws.session import client as aws_client
 from rdstune.cli import rdstune
 from rdstune.lab import Lab

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mrtuner.aws.rows import Cluster, GroupUse, Instance, Member, PendingAction
+from mrtuner.aws.rows import GroupUse, Instance, Member, PendingAction, RdsCluster
 from rdstune.fleet.document import pending_work
 from rdstune.fleet.maintenance import Origin, Upkeep, upkeep, when
 from rdstune.fleet.maintenance_windows import Window
@@ -117,7 +117,7 @@ def test_empty_entries_of_pending_values_are_no_changes() -> None:
 
 
 def test_a_clusters_own_list_and_window_count_for_its_members() -> None:
-    cluster = Cluster(
+    cluster = RdsCluster(
         identifier="c", arn="arn:aws:rds:eu-west-1:1:cluster:c", resource_id="cluster-1",
         engine="aurora-postgresql", engine_version="16.4", status="available", group="c16",
         members=(

@@ -25,7 +25,7 @@ from rdstune.fleet import rehearsal_report
 from rdstune.fleet.document import rehearsal_document
 from rdstune.fleet.outage import Deployment
 from rdstune.fleet.rehearsal import (
-    Patience,
+    RehearsalPatience,
     RehearsalPlan,
     Run,
     leads_elsewhere,
@@ -37,7 +37,7 @@ from rdstune.lab import Lab
 pytestmark = pytest.mark.timed
 
 QUICK = Schedule(interval=0.1, timeout=3)
-HASTY = Patience(before=0.5, settle=0.5, quiet=3, whole=60, between=0.1, poll=0.1)
+HASTY = RehearsalPatience(before=0.5, settle=0.5, quiet=3, whole=60, between=0.1, poll=0.1)
 
 
 def create(name: str, *, multi_az: bool = False, **more: Any) -> Any:

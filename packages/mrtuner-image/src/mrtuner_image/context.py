@@ -191,12 +191,12 @@ def _kind(mode: int) -> Kind:
     return "symlink" if stat.S_ISLNK(mode) else "other"
 
 
-def by_directory(context: Context, depth: int = 2) -> list[Share]:
-    """Return the directories down to this depth, largest first; `.` holds the files at the top."""
+def by_directory(context: Context) -> list[Share]:
+    """Return the directories two levels down, largest first; `.` holds the files at the top."""
     files: dict[str, int] = {}
     sent: dict[str, int] = {}
     for entry in context.entries:
-        for name in entry.directories[:depth] or ["."]:
+        for name in entry.directories[:2] or ["."]:
             files[name] = files.get(name, 0) + (entry.kind != "directory")
             sent[name] = sent.get(name, 0) + entry.archived
     shares = [Share(name, files[name], sent[name]) for name in sent]

@@ -16,7 +16,7 @@ from mrtuner.wording import plural
 from mrtuner_image.commits import Commit
 from mrtuner_image.kinds import Kind, kind_of
 from mrtuner_image.model import BuiltLine, Model
-from mrtuner_image.shell import Command, commands
+from mrtuner_image.shell import ShellCommand, commands
 
 #: Share of deploys that change a file of each kind, without a history. Assumed, not measured.
 SHARES: Final[Mapping[Kind, float]] = {
@@ -226,7 +226,7 @@ _REMOVALS: Final = re.compile(
 )
 
 
-def removes(command: Command) -> bool:
+def removes(command: ShellCommand) -> bool:
     """Whether a command only removes files.
 
     >>> [removes(command) for command in commands("apt install x && rm -rf /y && apt clean")]

@@ -13,7 +13,7 @@ _COMMENT: Final = re.compile(r"(^|\s)#")
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ShellCommand:
     """One command; it has no words if it is more than a program with its arguments."""
 
     text: str
@@ -25,7 +25,7 @@ class Command:
         return self.words[0].rpartition("/")[2] if self.words else ""
 
 
-def commands(text: str) -> list[Command]:
+def commands(text: str) -> list[ShellCommand]:
     """The commands of a line.
 
     A list of words as JSON, or a line with a comment, counts as one command without words.
@@ -36,7 +36,7 @@ def commands(text: str) -> list[Command]:
     ['a', '', 'd']
     """
     if text.startswith("[") or _COMMENT.search(text):
-        return [Command(text, ())]
+        return [ShellCommand(text, ())]
     pieces: list[str] = []
     start = depth = 0
     for match in _PIECE.finditer(text):
@@ -47,13 +47,13 @@ def commands(text: str) -> list[Command]:
     return [_command(piece.strip()) for piece in [*pieces, text[start:]]]
 
 
-def _command(text: str) -> Command:
+def _command(text: str) -> ShellCommand:
     if any(match[0] in _MORE for match in _PIECE.finditer(text)):
-        return Command(text, ())
+        return ShellCommand(text, ())
     try:
-        return Command(text, tuple(shlex.split(text)))
+        return ShellCommand(text, tuple(shlex.split(text)))
     except ValueError:
-        return Command(text, ())
+        return ShellCommand(text, ())
 
 
 #: What makes a text more than one command.

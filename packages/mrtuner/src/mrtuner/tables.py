@@ -56,13 +56,13 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Collection[int]) -
     ).rstrip()
 
 
-def bulleted(title: str, items: Sequence[str], *, width: int = 100) -> Iterator[str]:
+def bulleted(title: str, items: Sequence[str]) -> Iterator[str]:
     """An empty line, the title, and each item with a dash, wrapped; nothing without items."""
     if items:
         yield ""
         yield title
     for item in items:
         yield from wrap(
-            item, width, initial_indent="  - ", subsequent_indent="    ",
+            item, 100, initial_indent="  - ", subsequent_indent="    ",
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip

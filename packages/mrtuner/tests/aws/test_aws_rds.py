@@ -11,7 +11,7 @@ import pytest
 from mrtuner.aws import rds
 from mrtuner.aws.ec2 import instance_type
 from mrtuner.aws.errors import AwsError
-from mrtuner.aws.rds import Scope
+from mrtuner.aws.rows import Scope
 from mrtuner.aws.session import Account
 from mrtuner.aws.session import client as aws_client
 from mrtuner.units import GiB

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from bench_grids import SETTINGS, a_plan, a_record, a_run, a_sample
 from mrtuner.bench.load.pgbench import Builtin
 from mrtuner.bench.plan.model import GridCell, Workload
-from mrtuner.bench.record.model import MeasuredRun, Record
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import Record
 from mrtuner.bench.verdict.judge import CellVerdict, verdicts
 from mrtuner.bench.verdict.pairs import covers_a_cycle
 from mrtuner.stats.comparison import Verdict
@@ -77,7 +79,7 @@ def test_two_checkpoints_in_every_run_make_a_cycle_too() -> None:
     cell = samples[0].cell
     assert covers_a_cycle(of_load("tpcb", samples), cell, "b")
     assert not covers_a_cycle(of_load("tpcb", samples), cell, "a")
-    samples[-1] = replace(samples[-1], checkpoints_requested=1)
+    samples[-1] = structs.replace(samples[-1], checkpoints_requested=1)
     assert not covers_a_cycle(of_load("tpcb", samples), cell, "b")
 
 
@@ -98,7 +100,7 @@ def test_reading_leaves_no_debt() -> None:
 def test_latency_is_better_when_it_is_lower() -> None:
     """p99 of b is twice that of a, at the same throughput."""
     samples = [
-        replace(sample, times=Histogram(((1000, 980), (slow + sample.block, 20))))
+        structs.replace(sample, times=Histogram(((1000, 980), (slow + sample.block, 20))))
         for sample in six_blocks(1.0)
         for slow in ((10_000,) if sample.label == "a" else (20_000,))
     ]
@@ -112,7 +114,7 @@ def test_latency_is_better_when_it_is_lower() -> None:
 def test_a_latency_of_zero_has_no_ratio_and_ends_nothing() -> None:
     """pgbench may see the answer in the same turn of its loop: by its clock no time passed."""
     at_once = Histogram(((0, 1000),))
-    samples = [replace(sample, times=at_once) for sample in six_blocks(2.0)]
+    samples = [structs.replace(sample, times=at_once) for sample in six_blocks(2.0)]
     one = judged(of_load("tpcb", samples))
     assert one.p99 is None
     assert one.comparison.ratio == pytest.approx(2.0, rel=1e-3)
@@ -121,7 +123,7 @@ def test_a_latency_of_zero_has_no_ratio_and_ends_nothing() -> None:
 def test_rejected_runs_do_not_count_and_are_mentioned() -> None:
     why = "block repeated: steal 5.0 %, limit 1 %"
     wild = [
-        replace(sample, rejected=why, run=a_run(tps))
+        structs.replace(sample, rejected=why, run=a_run(tps))
         for sample, tps in zip(six_blocks(1.3)[:2], (10, 5000), strict=True)
     ]
     one = judged(of_load("tpcb", wild + six_blocks(1.3)))
@@ -181,6 +183,6 @@ def test_nothing_beside_a_verdict_says_that_there_can_be_none() -> None:
 
 def test_failed_transactions_are_said() -> None:
     samples = six_blocks(1.3)
-    samples[0] = replace(samples[0], run=replace(samples[0].run, failed=3))
+    samples[0] = structs.replace(samples[0], run=replace(samples[0].run, failed=3))
     cautions = judged(of_load("tpcb", samples)).cautions
     assert "3 failed transactions were not counted" in cautions

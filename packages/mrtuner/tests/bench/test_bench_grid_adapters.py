@@ -19,7 +19,7 @@ from mrtuner.bench.load.drivers import (
     read_sysbench,
     throughput,
 )
-from mrtuner.bench.load.programs import Command, Sysbench, filled
+from mrtuner.bench.load.programs import CommandWorkload, Sysbench, filled
 from mrtuner.bench.plan.cells import space_needed
 from mrtuner.bench.plan.model import GridCell, Plan, Script, Variant, Workload, from_dict
 from mrtuner.bench.plan.toml import plan
@@ -87,7 +87,7 @@ def written(path: Path, text: str) -> str:
 
 def command(run: str, **other: object) -> Workload:
     known = {"throughput": r"tps: ([\d.]+)"} | other
-    return Workload(name="own", command=Command(run=run, **known))  # type: ignore[arg-type]
+    return Workload(name="own", command=CommandWorkload(run=run, **known))  # type: ignore[arg-type]
 
 
 # Plans
@@ -98,7 +98,7 @@ def test_a_command_of_a_plan_is_looked_for_beside_it() -> None:
         '[[workload]]\nname = "w"\ncommand = "./load.sh {seconds} \'a b\'"\n'
         'throughput_key = "result.tps"\nprepare = "make-tables {scale}"\nper_scale = "20MB"\n'
     )
-    assert made.workloads[0].command == Command(
+    assert made.workloads[0].command == CommandWorkload(
         run="/plans/load.sh {seconds} 'a b'", throughput_key="result.tps",
         prepare="make-tables {scale}", per_scale=20 * MiB,
     )  # fmt: skip
@@ -160,7 +160,7 @@ def test_space_counts_what_other_programs_fill() -> None:
 
 
 def test_throughput_is_the_last_match() -> None:
-    wanted = Command(run="x", throughput=r"^tps: ([\d.]+)")
+    wanted = CommandWorkload(run="x", throughput=r"^tps: ([\d.]+)")
     assert throughput(wanted, "tps: 1\nnot tps: 9\ntps: 2.5\n") == 2.5
 
 
@@ -176,7 +176,7 @@ def test_throughput_is_the_last_match() -> None:
 )
 def test_output_without_a_throughput_is_no_result(printed: str, said: str) -> None:
     with pytest.raises(MrTunerError) as caught:
-        throughput(Command(run="x", throughput_key="sum.0.tps"), printed)
+        throughput(CommandWorkload(run="x", throughput_key="sum.0.tps"), printed)
     assert said in caught.value.message
 
 
@@ -211,7 +211,7 @@ def test_a_command_gets_the_server_and_no_password_on_its_command_line(
         "psycopg.connect('').execute('SELECT 1')\n"
         "print(' '.join(sys.argv[1:]), 'tps: 5')\n",
     )
-    wanted = Command(
+    wanted = CommandWorkload(
         run=f"{program} {{seconds}} {{clients}} {{scale}} {{host}} {{database}} {{dsn}}",
         throughput=r"^3 4 7 127\.0\.0\.1 postgres .*dbname=postgres.* tps: (\d)$",
     )
@@ -224,7 +224,9 @@ def test_a_command_gets_the_server_and_no_password_on_its_command_line(
 
 def test_a_command_that_fails_is_quoted(cluster: Cluster) -> None:
     driver = CommandDriver(
-        Command(run="sh -c 'echo first; echo ERROR: no such luck >&2; exit 3'", throughput="(x)"),
+        CommandWorkload(
+            run="sh -c 'echo first; echo ERROR: no such luck >&2; exit 3'", throughput="(x)"
+        ),
         GridCell("own", 1, 1), 1,
     )  # fmt: skip
     with pytest.raises(MrTunerError, match="sh failed: ERROR: no such luck"):

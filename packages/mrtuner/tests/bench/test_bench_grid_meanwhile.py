@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from bench_grids import SETTINGS, a_record, a_sample, six_blocks
 from mrtuner.bench.engine import collect
@@ -57,6 +56,6 @@ def test_a_machine_that_changed_its_pace_within_a_block_is_told() -> None:
     """The canary took 30 ms, and 40 ms before one run: a third more."""
     runs = six_blocks(CELL, 1.0)
     assert not any("canary" in text for text in verdicts(a_record(runs))[0].cautions)
-    slow = [replace(runs[0], canary=0.04), *runs[1:]]
+    slow = [structs.replace(runs[0], canary=0.04), *runs[1:]]
     cautions = verdicts(a_record(slow))[0].cautions
     assert any(text.startswith("in 1 block the machine's speed changed") for text in cautions)

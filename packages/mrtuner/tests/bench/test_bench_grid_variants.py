@@ -15,7 +15,7 @@ from machine import debian_server, needs
 from mrtuner.bench.engine.grid import run_grid
 from mrtuner.bench.plan.model import Variant, from_dict
 from mrtuner.bench.plan.toml import example_text, plan
-from mrtuner.bench.record.model import MeasuredRun
+from mrtuner.bench.record.document import MeasuredRun
 from mrtuner.bench.server import layers, sites
 from mrtuner.bench.server.variant import Commanded, Embedded, possible
 from mrtuner.errors import BadValue, ConnectError, MissingPart

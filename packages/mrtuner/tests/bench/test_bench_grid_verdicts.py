@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from bench_grids import (
     SETTINGS,
@@ -52,7 +53,7 @@ def test_p_values_are_adjusted_for_the_number_of_cells() -> None:
     assert alone[0].verdict is Verdict.BETTER
     plan = a_plan(scales=(10, 20, 30, 40), delta=0.001)
     flat = [
-        replace(run, cell=cell, run=a_run(1000 * WOBBLY[i % 12]))
+        structs.replace(run, cell=cell, run=a_run(1000 * WOBBLY[i % 12]))
         for cell in cells(plan)[1:]
         for i, run in enumerate(runs)
     ]
@@ -159,7 +160,9 @@ def test_of_few_blocks_each_side_s_runs_may_not_scatter() -> None:
 
 
 def test_a_saturated_pgbench_forbids_a_verdict() -> None:
-    busy = [replace(run, run=replace(run.run, client_cpu=57.0)) for run in six_blocks(CELL, 1.3)]
+    busy = [
+        structs.replace(run, run=replace(run.run, client_cpu=57.0)) for run in six_blocks(CELL, 1.3)
+    ]
     found = verdicts(a_record(busy))[0]
     assert found.verdict is Verdict.UNDECIDED
     assert "pgbench was busy 95 % of the time" in found.refused[0]
@@ -180,7 +183,9 @@ def test_rejected_runs_do_not_count_and_stay() -> None:
 def test_a_run_that_changes_half_way_is_not_steady() -> None:
     """600 tps and then 1,200: 100 % more."""
     run = replace(a_run(1000), per_second=(600,) * 29 + (1200,) * 29)
-    moving = [replace(one, run=run) if one.label == "a" else one for one in six_blocks(CELL, 1.0)]
+    moving = [
+        structs.replace(one, run=run) if one.label == "a" else one for one in six_blocks(CELL, 1.0)
+    ]
     cautions = verdicts(a_record(moving))[0].cautions
     assert any("6 of 6 runs of 'a' were not steady" in text for text in cautions)
     assert any("by up to 100 %" in text for text in cautions)

@@ -7,13 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from machine import needs
-from mrtuner.bench.engine.machine import CpuTime, Noise, noise_between, postmaster_of, read
+from mrtuner.bench.engine.machine import CpuTime, Noise, noise_between, read
 from mrtuner.host.tree import Tree
-from mrtuner.postgres.cluster import Cluster
 
 pytestmark = needs("/proc")
 
@@ -59,18 +57,6 @@ def test_a_server_out_of_sight_leaves_the_foreign_share_unknown() -> None:
 def test_without_proc_nothing_is_claimed(tmp_path: Path) -> None:
     assert read(None, Tree(tmp_path)) is None
     assert noise_between(None, None) == Noise(None, None)
-
-
-def test_a_pid_that_only_looks_like_our_backend_is_not_taken_for_it(tmp_path: Path) -> None:
-    add_process(tmp_path, 57, "bash", 50, 0, 0, 0, 0)
-    add_process(tmp_path, 50, "sshd", 1, 0, 0, 0, 0)
-    assert postmaster_of(57, tmp_path) is None
-    assert postmaster_of(4711, tmp_path) is None
-
-
-def test_the_postmaster_of_a_real_backend_is_found(embedded: Cluster) -> None:
-    with psycopg.connect(embedded.dsn()) as connection:
-        assert postmaster_of(connection.info.backend_pid) == embedded.pid
 
 
 #: Forks children that burn CPU and end, one after another, as backends do.

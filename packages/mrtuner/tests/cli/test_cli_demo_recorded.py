@@ -107,7 +107,7 @@ def test_of_both_sides_one_sees_statements_waits_and_headroom(
     assert "UPDATE pgbench_accounts SET abalance = abalance" in texts
     assert "generate_series" in texts
     assert table(ask(place, "load", side), "events").rows
-    headroom = table(ask(place, "limits", side), "headroom")
+    headroom = table(ask(place, "headroom", side), "headroom")
     assert "connections" in {row[0] for row in headroom.rows}
 
 

@@ -11,7 +11,7 @@ from conftest import NewCluster
 from machine import needs
 from mrtuner.cpu.model import CpuPlan, Mode
 from mrtuner.cpu.session import Setup, server
-from mrtuner.cpu.sql import Patience, Sessions
+from mrtuner.cpu.sql import Sessions, StatementTimeout
 from mrtuner.errors import ConnectError, MrTunerError
 from mrtuner.postgres.cluster import Cluster
 from servers import MAJORS, sql
@@ -97,7 +97,7 @@ def test_work_that_takes_far_too_long_is_ended_by_the_server(
 ) -> None:
     """The work may take one second and takes four."""
     assert isinstance(setup.site, Sessions)
-    patience = Patience(times=0, seconds=1)
+    patience = StatementTimeout(times=0, seconds=1)
     site = Sessions(embedded.dsn(), setup.usable, embedded.pid, patience=patience)
     with (
         site.workers(1) as crewed,

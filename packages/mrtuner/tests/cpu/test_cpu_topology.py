@@ -9,14 +9,9 @@ import pytest
 from mrtuner.cpu.model import CpuTopology
 from mrtuner.cpu.topology import place, topology, usable
 from mrtuner.host.tree import Tree
+from shared import write
 
 V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
-
-
-def write(root: Path, path: str, text: object) -> None:
-    file = root / path.lstrip("/")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"{text}\n")
 
 
 def machine(root: Path, *, online: str = "0-7", allowed: str = "0-7", **group: str) -> Tree:

@@ -18,9 +18,13 @@ import sqlglot
 from history_data import MIDNIGHT, SECOND
 from history_story import CHEAP, DEAR, INSTANCE, of_source, story
 
-from mrtuner.history.analysis.happened import compare, summary
+from mrtuner.history.analysis.changes import changes
+from mrtuner.history.analysis.happened import summary
+from mrtuner.history.analysis.incidents import incidents
+from mrtuner.history.analysis.not_looked_for import not_looked_for
 from mrtuner.history.analysis.peaks import peaks
 from mrtuner.history.analysis.period import HistoryPeriod, instances
+from mrtuner.history.analysis.statements import statement_changes
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recording.sample import Row, SourceSample
 from mrtuner.history.recording.source import built_in
@@ -92,9 +96,12 @@ def questions(directory: Path, *, old: bool = False) -> list[Question]:
         given = {one.name: getattr(found, one.name) for one in fields(History) if one.init}
         history = _Listening(**given, asked=asked)
         instances(history)
-        compare(history, period(0, 20), period(30, 50))
+        statement_changes(history, period(0, 20), period(30, 50), top=10)
         for instance in (INSTANCE, *OTHERS[:2]):
-            summary(history, period(0, 60, instance))
+            about = period(0, 60, instance)
+            summary(history, about)
+            incidents(history, about, changes(history, about))
+            not_looked_for(history, about)
         if not old:
             peaks(history, period(0, 60))
             peaks(history, period(0, 600, OTHERS[1]))

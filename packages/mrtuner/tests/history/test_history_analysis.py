@@ -13,11 +13,12 @@ from mrtuner.history.analysis import period as periods
 from mrtuner.history.analysis.active_sessions import load_by_step
 from mrtuner.history.analysis.changes import changes
 from mrtuner.history.analysis.gaps import gaps
-from mrtuner.history.analysis.happened import HistoryWait, checkpoints, compare, slowest_minute
+from mrtuner.history.analysis.happened import checkpoints, slowest_minute, summary
 from mrtuner.history.analysis.host_work import host_work
 from mrtuner.history.analysis.peaks import peaks
 from mrtuner.history.analysis.period import HistoryPeriod
-from mrtuner.history.analysis.statements import statements
+from mrtuner.history.analysis.statements import statement_changes, statements
+from mrtuner.history.document import HistoryWait
 from mrtuner.history.reading import History
 
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)
@@ -122,12 +123,13 @@ def test_a_setting_that_changed_is_told_and_its_first_value_is_not(history: Hist
 
 def test_two_periods_are_compared_statement_by_statement(history: History) -> None:
     """By hand: the dear statement keeps 0.5 sessions busy from 02:30 on."""
-    found = compare(history, period(10, 20), period(41, 49))
-    assert found.statements[0].text == TEXTS[DEAR]
-    assert found.statements[0].before is None or found.statements[0].before.calls == 0
-    assert found.statements[0].more_load == pytest.approx(0.5, abs=0.07)
-    assert abs(found.statements[1].more_load) < 0.002
-    assert found.before.average_load == found.after.average_load == 2.0
+    first, second = period(10, 20), period(41, 49)
+    dear, cheap = statement_changes(history, first, second, top=2)
+    assert dear.text == TEXTS[DEAR]
+    assert dear.before is None or dear.before.calls == 0
+    assert dear.more_load == pytest.approx(0.5, abs=0.07)
+    assert abs(cheap.more_load) < 0.002
+    assert summary(history, first).average_load == summary(history, second).average_load == 2.0
 
 
 def test_the_peaks_are_those_of_the_busiest_quarter_of_an_hour(history: History) -> None:

@@ -18,7 +18,7 @@ from mrtuner.cli import main
 from mrtuner.cli.history.example import minutes_of
 from mrtuner.history.example.record import Happened, record_example
 from mrtuner.history.reading import History, open_history
-from mrtuner.limits import CeilingKind, Resource, Series, limits
+from mrtuner.limits import CeilingKind, MetricSeries, Resource, limits
 from mrtuner.limits.examples.upgrade import START, simulated_upgrade
 from mrtuner.web.answers import fleet_answer, screen_answer
 from mrtuner.web.screens import SCREENS
@@ -89,7 +89,7 @@ def test_limits_finds_the_old_ceilings_in_what_was_recorded(history: History) ->
     }
     start = rows[0]["time"].replace(tzinfo=UTC)
     told = limits(
-        Series(start=start, step=60, metrics=found), class_name="db.r5.2xlarge",
+        MetricSeries(start=start, step=60, metrics=found), class_name="db.r5.2xlarge",
         storage="io1:1000GB,20000iops",
     )  # fmt: skip
     assert {one.resource for one in told.pegged} == {Resource.THROUGHPUT}
@@ -162,7 +162,7 @@ def test_every_screen_has_something_to_show(history: History) -> None:
 def test_on_the_page_one_finds_the_ceiling(history: History) -> None:
     """Headroom in the slow hours of Monday: throughput at the old limit of the class it had then,
     and everything else under 70 % of its own."""
-    told = ask(history, "limits", ("2026-03-02 11:00", "2026-03-02 17:00"))
+    told = ask(history, "headroom", ("2026-03-02 11:00", "2026-03-02 17:00"))
     (throughput,) = [chart for chart in told.charts if chart.name == "throughput"]
     levels = [sum(of) for of in zip(*(one.values for one in throughput.series), strict=True)]
     (ceiling,) = [one.value for one in throughput.limits if 205e6 < one.value < 220e6]
@@ -185,7 +185,7 @@ def test_on_the_page_one_finds_the_ceiling(history: History) -> None:
 def test_each_moment_is_divided_by_the_ceiling_of_that_moment(history: History) -> None:
     """Over all three days: 213 of 212.5 MB/s by day, 443 of 437.5 at night, and 325 of 593.75 on
     the larger class, which RDS reported at four o'clock."""
-    told = ask(history, "limits", ("2026-03-02 00:00", "2026-03-05 00:00"))
+    told = ask(history, "headroom", ("2026-03-02 00:00", "2026-03-05 00:00"))
     (chart,) = [one for one in told.charts if one.name == "shares"]
     (values,) = [one.values for one in chart.series if one.name == "throughput of the disk"]
     shares = {
@@ -240,7 +240,7 @@ def test_the_fleet_says_what_the_screen_says_of_the_last_hour(tmp_path: Path) ->
     record_example(tmp_path, START, slow, [Happened(at=START, machine=machine)])
     with open_history(tmp_path) as history:
         (member,) = fleet_answer(history).instances
-        told = ask(history, "limits", ("2026-03-02 15:00", "2026-03-02 16:00"))
+        told = ask(history, "headroom", ("2026-03-02 15:00", "2026-03-02 16:00"))
     assert (member.tightest, member.cpus) == ("throughput of the disk", 8)
     assert member.used == pytest.approx(213 / 212.5, rel=0.02)
     (headroom,) = [table for table in told.tables if table.name == "headroom"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mrtuner.facts import Fact, Missing
 from mrtuner.host import Host, HugePages, probe
 from mrtuner.units import Bytes, GiB, MiB
+from shared import write
 
 UNLIMITED_V1 = 9223372036854771712  # what x86_64 shows
 V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
@@ -21,12 +22,6 @@ def v1(controllers: str, root: str = "/") -> str:
     """A mountinfo line of a version 1 hierarchy, as Docker and systemd name its folder."""
     point = f"/sys/fs/cgroup/{controllers}"
     return f"35 31 0:32 {root} {point} rw,relatime - cgroup cgroup rw,{controllers}"
-
-
-def write(root: Path, path: str, text: object) -> None:
-    file = root / path.lstrip("/")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"{text}\n")
 
 
 def machine(

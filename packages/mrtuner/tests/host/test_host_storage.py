@@ -9,14 +9,9 @@ import pytest
 from mrtuner.facts import Fact, Missing
 from mrtuner.host import probe
 from mrtuner.inputs import Storage
+from shared import write
 
 PCI = "/sys/devices/pci0000:00/0000:00:1f.0"
-
-
-def write(root: Path, path: str, text: object) -> None:
-    file = root / path.lstrip("/")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"{text}\n")
 
 
 def link(root: Path, path: str, target: str) -> None:

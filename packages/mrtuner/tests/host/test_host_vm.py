@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mrtuner.host import probe
 from mrtuner.host.model import VirtualMemory
+from shared import write
 
 MEMINFO = """MemTotal:       65536000 kB
 SwapTotal:       2097152 kB
@@ -13,12 +14,6 @@ Committed_AS:    8192000 kB
 HugePages_Total:       0
 HugePages_Free:        0
 Hugepagesize:       2048 kB"""
-
-
-def write(root: Path, path: str, text: object) -> None:
-    file = root / path.lstrip("/")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"{text}\n")
 
 
 def test_the_kernels_settings_are_read_as_they_are(tmp_path: Path) -> None:

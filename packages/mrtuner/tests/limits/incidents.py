@@ -18,7 +18,7 @@ from limits_lab.physics import STEP, Limit, run
 from limits_lab.workload import Job, Stream
 from numpy.typing import NDArray
 
-from mrtuner.limits import Resource, Series
+from mrtuner.limits import MetricSeries, Resource
 
 _HOUR: Final = 3600 // STEP  # steps
 _KIB: Final = 1024
@@ -29,7 +29,7 @@ class Incident:
     """A case with a name, and what the answer must and must not say."""
 
     name: str
-    series: Series
+    series: MetricSeries
     class_name: str
     storage: str
     level: float  # of the plateau [operations or bytes per second]
@@ -106,7 +106,7 @@ def gp2_at_100_iops() -> Incident:
     balance = series.metrics["BurstBalance"] * 1_100_000 / 5.4e6
     return Incident(
         name="gp2 at 100 IOPS",
-        series=Series(start=series.start, step=series.step,
+        series=MetricSeries(start=series.start, step=series.step,
                       metrics={**series.metrics, "BurstBalance": balance}),
         class_name="db.t3.small",
         storage="gp2:20GB",
@@ -134,7 +134,7 @@ def t3_medium_at_its_baseline() -> Incident:
     credits_ = np.where(np.isfinite(fives), 600.0, np.nan)
     return Incident(
         name="db.t3.medium at its baseline",
-        series=Series(
+        series=MetricSeries(
             start=series.start, step=series.step,
             metrics={**series.metrics, "EBSIOBalance%": fives, "CPUCreditBalance": credits_},
         ),
@@ -214,7 +214,7 @@ INCIDENTS: Final[tuple[Callable[[], Incident], ...]] = (
 
 def _series(
     limits: list[Limit], jobs: list[Job], *, hours: int, day: datetime, vcpus: int = 2
-) -> Series:
+) -> MetricSeries:
     """The metrics of the jobs beside a small stream of operations, at one-minute points."""
     steps = hours * _HOUR
     random = np.random.default_rng(int(day.timestamp()))
@@ -230,4 +230,4 @@ def _series(
     metrics = observe(
         ran, limits, step=60, vcpus=vcpus, random=random, wobble=0.002, jitter=0.05
     )  # fmt: skip
-    return Series(start=day, step=60, metrics=metrics)
+    return MetricSeries(start=day, step=60, metrics=metrics)

@@ -20,7 +20,7 @@ from mrtuner.catalog.classes import InstanceClass, instance_classes
 from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.examples.truth import Case, Limiter
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import numpy
 from mrtuner.units import KiB
 
@@ -73,7 +73,7 @@ def backlog_case(seed: int, *, days: int = 3, kind: str | None = None, least: in
     partly = [_in_points(each, known, step, 0.5) for each in truths]
     return Case(
         seed=seed, kind=kind, instance=instance, volume=volume,
-        series=Series(start=datetime(2026, 5, 4, tzinfo=UTC), step=step, metrics=metrics),
+        series=MetricSeries(start=datetime(2026, 5, 4, tzinfo=UTC), step=step, metrics=metrics),
         truths=tuple(long),
         hints=tuple(each for each in partly if each.minutes.any()),
     )  # fmt: skip

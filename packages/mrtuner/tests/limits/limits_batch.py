@@ -17,7 +17,7 @@ from mrtuner.catalog.classes import InstanceClass, instance_classes
 from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.limits.ceilings import BURST_MINUTES, Resource
 from mrtuner.limits.examples.truth import Case, Limiter
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import numpy, runs
 from mrtuner.units import KiB
 
@@ -69,7 +69,7 @@ def batch_case(seed: int, *, days: int = 5) -> Case:
     long = [each for each in truths if holds(each, 30, 15)]
     return Case(
         seed=seed, kind=kind, instance=instance, volume=volume,
-        series=Series(start=datetime(2026, 4, 6, tzinfo=UTC), step=60, metrics=metrics),
+        series=MetricSeries(start=datetime(2026, 4, 6, tzinfo=UTC), step=60, metrics=metrics),
         truths=tuple(long), hints=tuple(each for each in truths if not holds(each, 30, 15)
                                         and each.minutes.sum() >= 6),
     )  # fmt: skip

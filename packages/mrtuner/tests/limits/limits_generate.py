@@ -17,7 +17,7 @@ from mrtuner.catalog.volumes import Volume, before_december_2019, volume_of
 from mrtuner.limits.ceilings import BURST_MINUTES, Resource
 from mrtuner.limits.examples.simulate import PARTS, Cap, Demand, Manner, simulate
 from mrtuner.limits.examples.truth import Case, Limiter
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import numpy, runs
 from mrtuner.units import KiB
 
@@ -57,7 +57,7 @@ def case(seed: int, *, days: int = 4) -> Case:
         kind=kind,
         instance=instance,
         volume=volume,
-        series=Series(start=_START, step=step, metrics=metrics),
+        series=MetricSeries(start=_START, step=step, metrics=metrics),
         truths=tuple(_in_points(one, step) for one in long),
         hints=tuple(_in_points(one, step) for one in short),
     )

@@ -12,7 +12,7 @@ import pytest
 from mrtuner.limits import limits
 from mrtuner.limits.assess import Limits
 from mrtuner.limits.ceilings import Resource
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 
 CASES = Path(__file__).parent / "cases"
 IO1 = "io1:200GB,2000iops"
@@ -39,7 +39,7 @@ def test_a_ceiling_that_holds_most_of_the_time_is_found(judged, name: str, share
 
 def held(
     share: float, noise: float, *, waits: float = 20.0, minutes: int = 2880, level: float = 2000.0
-) -> Series:
+) -> MetricSeries:
     """At a level of IOPS for a share of each day, then 400; 1 ms an operation if none waits."""
     from datetime import UTC, datetime
 
@@ -47,7 +47,7 @@ def held(
     at = np.arange(minutes) % 1440 < share * 1440
     rate = np.where(at, level, 400.0) * random.normal(1, noise, minutes)
     took = np.where(at, waits, 1.0) * 1e-3 * random.normal(1, 0.1, minutes)
-    return Series(
+    return MetricSeries(
         start=datetime(2026, 3, 2, tzinfo=UTC), step=60,
         metrics={
             "ReadIOPS": rate * 0.4, "WriteIOPS": rate * 0.6,
@@ -93,7 +93,9 @@ def test_an_even_load_just_below_a_ceiling_is_none() -> None:
     series = held(1.0, 0.003, waits=1.0)
     even = {name: values * 0.98 for name, values in series.metrics.items()}
     found = limits(
-        Series(start=series.start, step=60, metrics=even), class_name="db.r5.large", storage=IO1
+        MetricSeries(start=series.start, step=60, metrics=even),
+        class_name="db.r5.large",
+        storage=IO1,
     )
     assert not any(one.confirmed for one in found.pegged)
 

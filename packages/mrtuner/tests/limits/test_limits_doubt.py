@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mrtuner.limits import CeilingKind, Limits, Resource, Series, limits
+from mrtuner.limits import CeilingKind, Limits, MetricSeries, Resource, limits
 
 Values = NDArray[np.float64]
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -23,7 +23,7 @@ BASELINE, BURST = 78.75e6, 593.75e6
 
 
 def judged(columns: dict[str, Any], name: str = "db.r6g.large", **options: Any) -> Limits:
-    return limits(Series(start=START, step=60, metrics=columns), class_name=name, **options)
+    return limits(MetricSeries(start=START, step=60, metrics=columns), class_name=name, **options)
 
 
 def columns(parts: list[tuple[Values, float, Values | float]]) -> dict[str, Values]:
@@ -302,6 +302,6 @@ def test_an_unknown_ceiling_of_an_hour_is_found_in_averages_of_five_minutes() ->
     took[peg] = 30e-3
     size = 8192 * random.lognormal(0, 0.1, length)
     metrics = columns([(rate * size, size, took)])  # type: ignore[list-item]
-    series = Series(start=START, step=300, metrics=metrics)
+    series = MetricSeries(start=START, step=300, metrics=metrics)
     found = limits(series, class_name="db.r6g.4xlarge", storage="io1:1000GB,20000iops").pegged
     assert [round(one.plateau.level, -2) for one in found] == [4300]

@@ -9,7 +9,7 @@ import pytest
 
 from mrtuner.catalog.classes import instance_class
 from mrtuner.catalog.volumes import volume_of
-from mrtuner.limits import Resource, Series
+from mrtuner.limits import MetricSeries, Resource
 from mrtuner.limits.ceilings import ceilings
 from mrtuner.limits.reached import reached_ceilings
 
@@ -28,11 +28,11 @@ def job(begin: int, minutes: int) -> np.ndarray:
 
 def served(
     operations: np.ndarray, size: np.ndarray, waits: np.ndarray, took: float = 0.0035
-) -> Series:
+) -> MetricSeries:
     """Metrics of these operations a second of these bytes: 1 ms each, `took` where they wait."""
     random = np.random.default_rng(8)
     latency = np.where(waits, took, 0.001) * random.lognormal(0, 0.03, len(waits))
-    return Series(
+    return MetricSeries(
         start=datetime(2026, 3, 2, tzinfo=UTC), step=60,
         metrics={
             "ReadIOPS": operations / 2, "WriteIOPS": operations / 2,

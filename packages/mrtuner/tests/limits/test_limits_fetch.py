@@ -30,8 +30,9 @@ def midnight() -> datetime:
 
 
 @pytest.fixture
-def watched(lab: Lab, midnight: datetime) -> Lab:
-    """An r5.2xlarge with some hours of the example in CloudWatch."""
+def watched(lab: Lab, midnight: datetime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """An r5.2xlarge with some hours of the example in CloudWatch, and an empty cache."""
+    monkeypatch.setenv("MRTUNER_CACHE_DIR", str(tmp_path))
     new_slow_instance(midnight - SIDE, POINTS, NAMES, FROM)
     lab.forget_calls()
     return lab
@@ -41,12 +42,10 @@ def asked(lab: Lab) -> list[str]:
     return [action for _, action in lab.calls]
 
 
-def test_two_calls_bring_class_storage_and_metrics(
-    watched: Lab, midnight: datetime, tmp_path: Path
-) -> None:
+def test_two_calls_bring_class_storage_and_metrics(watched: Lab, midnight: datetime) -> None:
     heard: list[tuple[int, int]] = []
     found = fetch(
-        "slow", midnight - SIDE, midnight + SIDE, Account(), cache=tmp_path,
+        "slow", midnight - SIDE, midnight + SIDE, Account(),
         tell=lambda points, of: heard.append((points, of)),
     )  # fmt: skip
     assert asked(watched) == ["DescribeDBInstances", "GetMetricData"]
@@ -58,11 +57,11 @@ def test_two_calls_bring_class_storage_and_metrics(
     assert pytest.approx(213e6, rel=0.005) in levels
 
 
-def test_whole_days_are_asked_for_once(watched: Lab, midnight: datetime, tmp_path: Path) -> None:
+def test_whole_days_are_asked_for_once(watched: Lab, midnight: datetime) -> None:
     """Only the first of the two days had been over for more than three hours, so it is kept."""
-    first = fetch("slow", midnight - SIDE, midnight + 2 * SIDE, Account(), cache=tmp_path)
+    first = fetch("slow", midnight - SIDE, midnight + 2 * SIDE, Account())
     watched.forget_calls()
-    again = fetch("slow", midnight - SIDE, midnight, Account(), cache=tmp_path)
+    again = fetch("slow", midnight - SIDE, midnight, Account())
     assert asked(watched) == ["DescribeDBInstances"]
     assert (first.series.points, again.series.points) == (POINTS, POINTS // 2)
 
@@ -74,17 +73,9 @@ def test_five_hundred_metrics_go_into_one_call(lab: Lab, midnight: datetime) -> 
     assert asked(lab) == ["GetMetricData"] * 2
 
 
-def test_an_instance_without_points_is_told_so(
-    watched: Lab, midnight: datetime, tmp_path: Path
-) -> None:
+def test_an_instance_without_points_is_told_so(watched: Lab, midnight: datetime) -> None:
     with pytest.raises(UsageError, match="CloudWatch has no data for slow"):
-        fetch(
-            "slow",
-            midnight - timedelta(hours=9),
-            midnight - timedelta(hours=8),
-            Account(),
-            cache=tmp_path,
-        )
+        fetch("slow", midnight - timedelta(hours=9), midnight - timedelta(hours=8), Account())
 
 
 @pytest.mark.parametrize(("days", "period"), [(14, 60), (15, 60), (16, 300), (63, 300), (64, 3600)])

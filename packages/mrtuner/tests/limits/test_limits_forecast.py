@@ -7,22 +7,22 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from mrtuner.limits import Series, limits
+from mrtuner.limits import MetricSeries, limits
 from mrtuner.limits.forecast import Forecast
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def growing(days: int, daily: float, first: float = 100e6, seed: int = 1) -> Series:
+def growing(days: int, daily: float, first: float = 100e6, seed: int = 1) -> MetricSeries:
     """Throughput whose level rises by `daily` a day, with noise."""
     random = np.random.default_rng(seed)
     level = first + daily * np.repeat(np.arange(days), 1440)
     values = level * random.lognormal(0, 0.15, days * 1440)
     metrics = {"ReadThroughput": values * 0.7, "WriteThroughput": values * 0.3}
-    return Series(start=START, step=60, metrics=metrics)
+    return MetricSeries(start=START, step=60, metrics=metrics)
 
 
-def of(series: Series) -> list[Forecast]:
+def of(series: MetricSeries) -> list[Forecast]:
     return list(limits(series, class_name="db.r5.2xlarge").forecasts)
 
 

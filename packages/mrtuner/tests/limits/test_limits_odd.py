@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mrtuner.limits import Series, limits
+from mrtuner.limits import MetricSeries, limits
 from mrtuner.limits.document import limits_document
 from mrtuner.limits.metrics.series import UNITS
 from mrtuner.limits.page import page
@@ -43,7 +43,7 @@ def test_odd_metrics_are_answered(seed: int) -> None:
         for name in UNITS
         if name == "CPUUtilization" or random.random() < 0.7
     }
-    series = Series(
+    series = MetricSeries(
         start=datetime(2026, 3, 1, 5, 7, tzinfo=UTC),
         step=int(random.choice([1, 60, 300, 3600])),
         metrics=metrics,

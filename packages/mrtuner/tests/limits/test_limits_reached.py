@@ -11,7 +11,7 @@ from jsonschema import ValidationError  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from json_schemas import assert_valid
-from mrtuner.limits import CeilingKind, Limits, Resource, Series, limits
+from mrtuner.limits import CeilingKind, Limits, MetricSeries, Resource, limits
 from mrtuner.limits.examples.week import CLASS, STORAGE, simulated_week
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -37,7 +37,7 @@ def metrics(
 
 
 def judged(columns: dict[str, Any], name: str = "db.r6g.2xlarge", **options: Any) -> Limits:
-    return limits(Series(start=START, step=60, metrics=columns), class_name=name, **options)
+    return limits(MetricSeries(start=START, step=60, metrics=columns), class_name=name, **options)
 
 
 def test_a_level_at_a_ceiling_where_operations_wait_is_pegged() -> None:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from mrtuner.limits import Ceiling, CeilingKind, Limits, Resource, Series, limits
+from mrtuner.limits import Ceiling, CeilingKind, Limits, MetricSeries, Resource, limits
 from mrtuner.limits.assess import on_host
 from mrtuner.limits.document import limits_document
 from mrtuner.limits.examples.week import CLASS, STORAGE, simulated_week
@@ -52,7 +52,8 @@ def test_calm_metrics_have_a_page_and_lines_too() -> None:
     calm = simulated_week()
     weekend = {name: values[5 * 1440 + 300 :] for name, values in calm.metrics.items()}
     found = limits(
-        Series(start=calm.at(5 * 1440 + 300), step=60, metrics=weekend), class_name="db.r5.4xlarge"
+        MetricSeries(start=calm.at(5 * 1440 + 300), step=60, metrics=weekend),
+        class_name="db.r5.4xlarge",
     )
     text = "\n".join(lines(limits_document(found)))
     assert "<svg" in page(found)
@@ -75,7 +76,7 @@ def host(points: int, *known: Ceiling) -> Limits:
     metrics = {
         "ReadIOPS": reads, "WriteIOPS": np.full(points, 3.0), "SessionsWaitingForIO": waiting,
     }  # fmt: skip
-    series = Series(
+    series = MetricSeries(
         start=simulated_week().start, step=1, metrics=metrics if points else {}, apart=True
     )
     return on_host(series, known, name="db:5432", storage="sdb")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from mrtuner.limits import Ceiling, CeilingKind, Limits, Resource, Series
+from mrtuner.limits import Ceiling, CeilingKind, Limits, MetricSeries, Resource
 from mrtuner.limits.assess import on_host
 from mrtuner.limits.confirmation import WAITING
 from mrtuner.limits.metrics.watch import watch
@@ -72,7 +72,7 @@ def test_a_role_that_sees_little_is_told_what_it_lacks(embedded: Cluster) -> Non
     assert any("GRANT pg_monitor" in text for text in found.notices)
 
 
-def watched(level: float, waits: float, calm_waits: float = 0.5) -> Series:
+def watched(level: float, waits: float, calm_waits: float = 0.5) -> MetricSeries:
     """Five minutes, half of them with `level` reads a second; waiting sessions are counted."""
     random = np.random.default_rng(3)
     reads = 0.3 * level * random.lognormal(0, 0.2, SECONDS)
@@ -81,7 +81,7 @@ def watched(level: float, waits: float, calm_waits: float = 0.5) -> Series:
     waiting = random.poisson(calm_waits, SECONDS).astype(float)
     waiting[PUSHED] = random.poisson(waits, 150)
     queue = (reads + writes) * 1e-4  # the device's own queue, as short at the limit as elsewhere
-    return Series(
+    return MetricSeries(
         start=datetime(2026, 3, 2, tzinfo=UTC), step=1, apart=True,
         metrics={
             "ReadIOPS": reads, "WriteIOPS": writes, "ReadThroughput": reads * 8192,
@@ -97,7 +97,7 @@ CGROUP = Ceiling(
 )  # fmt: skip
 
 
-def judged(series: Series, *known: Ceiling) -> Limits:
+def judged(series: MetricSeries, *known: Ceiling) -> Limits:
     return on_host(series, known, name="here", storage="sdb")
 
 
@@ -131,7 +131,9 @@ def test_an_even_job_that_nobody_waits_for_is_not_accused() -> None:
 def test_pushed_all_the_time_the_sessions_that_wait_confirm_it() -> None:
     whole = watched(800, 12)
     metrics = {name: values[PUSHED] for name, values in whole.metrics.items()}
-    (one,) = judged(Series(start=whole.start, step=1, metrics=metrics, apart=True), CGROUP).pegged
+    (one,) = judged(
+        MetricSeries(start=whole.start, step=1, metrics=metrics, apart=True), CGROUP
+    ).pegged
     assert one.confirmed
     assert "on average" in one.evidence[-1].because
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.postgres.local import postmaster, uncollected
+from mrtuner.postgres.local import postmaster, postmaster_of, uncollected
 from servers import sql
 
 pytestmark = pytest.mark.timed
@@ -66,5 +66,5 @@ def test_a_real_backend_of_this_machine_is_found(embedded: Cluster) -> None:
     import psycopg
 
     with psycopg.connect(embedded.dsn()) as conn:
-        assert postmaster(conn.info.backend_pid, 0.0) == embedded.pid
+        assert postmaster_of(conn) == postmaster(conn.info.backend_pid, 0.0) == embedded.pid
     assert sql(embedded.dsn(), "SELECT 1") == [(1,)]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import exp
+
+from msgspec import structs
 
 import mrtuner
 from bench_grids import a_sample
 from mrtuner.bench.load.output import LatencySummary
 from mrtuner.bench.load.pgbench import LoadRun
 from mrtuner.bench.plan.model import GridCell, Phase, Plan, Variant, Workload
-from mrtuner.bench.record.model import MeasuredRun, Record
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import Record
 from mrtuner.bench.series import Measured, Series
 from mrtuner.stats.histogram import Histogram
 from mrtuner.tuning.document import TuneDocument, tune_document
@@ -129,7 +131,7 @@ def better() -> Record:
         *compared(1000.0, swinging(1.42, 8)),
     ]
     taken = [
-        replace(one, attempt=2)
+        structs.replace(one, attempt=2)
         if one.phase == "comparison" and one.block == 3 and not one.rejected
         else one
         for one in taken

@@ -16,7 +16,8 @@ from report_browser import browser
 from bench_grids import SETTINGS, a_grid, a_plan, a_record, a_sample, six_blocks, with_rejected
 from machine import needs
 from mrtuner.bench.plan.model import GridCell, Variant
-from mrtuner.bench.record.model import Failure, Record
+from mrtuner.bench.record.document import FailureLine
+from mrtuner.bench.record.model import Record
 from mrtuner.bench.report.page import page
 from mrtuner.bench.report.text import lines
 from mrtuner.bench.verdict.document import bench_report_document
@@ -103,7 +104,7 @@ def test_a_report_satisfies_its_schema(grid: Record) -> None:
 
 
 def test_failures_notes_and_an_unfinished_run_are_told() -> None:
-    failure = Failure(
+    failure = FailureLine(
         cell=CELL, phase="comparison", block=2, attempt=1, label="b", reason="it died"
     )
     record = a_record(

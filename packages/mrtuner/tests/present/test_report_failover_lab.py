@@ -63,11 +63,3 @@ def test_an_id_stands_once_on_the_page(page: str) -> None:
 def test_a_hang_outside_its_band_is_the_headline(told: dict[str, Any]) -> None:
     one = convert({**told["scenarios"][0], "fits": False}, PlayedScenario)
     assert "<h1>A hang is outside its predicted band</h1>" in failover_lab_page.page([one])
-
-
-def test_the_same_data_give_the_same_picture(told: dict[str, Any]) -> None:
-    trials = told["selftest"]["trials"][:5]
-    drawn = failover_lab_page.deviations(trials, key="x")
-    assert drawn == failover_lab_page.deviations(trials, key="x")
-    for trial in trials:
-        assert trial["setting"] in drawn

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import report_data as data
+from msgspec import structs
 from msgspec.structs import replace as replaced
 
 from mrtuner.bench.record.model import Record
@@ -226,7 +227,7 @@ def test_what_was_written_and_what_was_left_alone_is_told(seen: Reader) -> None:
 
 def test_a_load_without_a_log_has_no_latencies() -> None:
     silent = [
-        replace(one, run=replace(one.run, latency=None, per_second=()))
+        structs.replace(one, run=replace(one.run, latency=None, per_second=()))
         for one in data.compared(1000, [1.4] * 6)
     ]
     bare = judged(data.record(silent))
@@ -236,7 +237,9 @@ def test_a_load_without_a_log_has_no_latencies() -> None:
 
 def test_a_stalled_second_has_a_median_but_no_ratio() -> None:
     stalled = [
-        replace(one, run=replace(one.run, per_second=(0, 5))) if one.variant == "current" else one
+        structs.replace(one, run=replace(one.run, per_second=(0, 5)))
+        if one.variant == "current"
+        else one
         for one in data.compared(1000, [1.4] * 6)
     ]
     row = judged(data.record(stalled)).row("worst second")

@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 
 from mrtuner.catalog import parameters
-from mrtuner.search.model import Costs, Evidence, Search, SearchedLoad, Settings
+from mrtuner.search.model import BindingEvidence, Costs, Search, SearchedLoad, Settings
 from mrtuner.search.procedure import Procedure
 from mrtuner.search.profile import mechanisms
 from mrtuner.search.race import Raced
@@ -104,10 +104,10 @@ class Surface:
             yield a, b
 
 
-def all_binds() -> Iterator[Evidence]:
+def all_binds() -> Iterator[BindingEvidence]:
     """Evidence that every mechanism holds the load back."""
     for one in mechanisms():
-        yield Evidence(
+        yield BindingEvidence(
             mechanism=one.name, meaning=one.meaning, value=10 * one.least, least=one.least
         )
 

@@ -10,14 +10,14 @@ from bench_grids import a_run, a_sample
 from mrtuner.bench.plan.model import GridCell
 from mrtuner.catalog import parameters
 from mrtuner.inputs import MAJORS
-from mrtuner.search.model import Evidence
+from mrtuner.search.model import BindingEvidence
 from mrtuner.search.profile import evidence, of_run, table
 from mrtuner.stats.histogram import Histogram
 
 CELL = GridCell("tpcb", 1, 2)
 
 
-def seen(**of_sample: Any) -> dict[str, Evidence]:
+def seen(**of_sample: Any) -> dict[str, BindingEvidence]:
     """The evidence of one run with 60,000 transactions on two CPUs, by mechanism."""
     one = a_sample(CELL, 1, "a", 1000, **of_sample)
     return {found.mechanism: found for found in evidence([of_run(one)], 2)}

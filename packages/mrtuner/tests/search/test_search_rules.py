@@ -9,7 +9,7 @@ from search_surface import ADVICE, SERVER, all_binds
 
 from mrtuner.answers.searched.own_server import costs
 from mrtuner.errors import BadValue, UsageError
-from mrtuner.search.model import Evidence
+from mrtuner.search.model import BindingEvidence
 from mrtuner.search.optimiser import Optimiser
 from mrtuner.search.race import Raced, outcome, stop
 from mrtuner.search.schedule import forecast, schedule
@@ -61,9 +61,9 @@ def test_a_trial_wins_by_its_lower_bound_and_not_by_its_mean() -> None:
 
 def test_what_is_not_seen_is_not_searched_and_the_reason_is_its_number() -> None:
     seen = [
-        Evidence(mechanism="WAL flushes", meaning="", value=0.4, least=0.1),
-        Evidence(mechanism="data reads", meaning="", value=0.01, least=0.05),
-        Evidence(mechanism="temporary files", meaning="", value=None, least=1.0),
+        BindingEvidence(mechanism="WAL flushes", meaning="", value=0.4, least=0.1),
+        BindingEvidence(mechanism="data reads", meaning="", value=0.01, least=0.05),
+        BindingEvidence(mechanism="temporary files", meaning="", value=None, least=1.0),
     ]
     searched, left_out = choose(seen, SERVER, ADVICE, ())
     assert [one.name for one in searched] == ["commit_delay"]

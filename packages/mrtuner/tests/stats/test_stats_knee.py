@@ -57,9 +57,10 @@ def test_chance_alone_never_parts_equal_pieces() -> None:
 
 def test_chance_is_what_dealing_the_pieces_anew_gives() -> None:
     """Pieces 1 1 and 3 3: of the six ways to deal them two separate them fully, V = 6 / 2 - 1 = 2;
-    in the others both workers get 1 and 3, V = 0. So a third of the deals gives 2."""
-    assert chance([[1.0, 1.0], [3.0, 3.0]], seed=1, draws=600, level=0.6) == 0.0
-    assert chance([[1.0, 1.0], [3.0, 3.0]], seed=1, draws=600, level=0.75) == pytest.approx(2.0)
+    that is more than one deal in twenty. Of the 252 ways to deal five 1 and five 3, two separate
+    them fully, fewer than one in twenty; 50 more leave one strange piece each, V = 13 / 7 - 1."""
+    assert chance([[1.0] * 2, [3.0] * 2], seed=1) == pytest.approx(2.0)
+    assert chance([[1.0] * 5, [3.0] * 5], seed=1) == pytest.approx(6 / 7)
 
 
 def test_equal_workers_pass_their_chance_level_about_once_in_twenty() -> None:
@@ -67,7 +68,7 @@ def test_equal_workers_pass_their_chance_level_about_once_in_twenty() -> None:
     alarms = 0
     for seed in range(200):
         pieces = [[0.1 * (1 + dealer.gauss(0, 0.1)) for _ in range(20)] for _ in range(4)]
-        alarms += spread([sum(each) for each in pieces]) > chance(pieces, seed=seed, draws=200)
+        alarms += spread([sum(each) for each in pieces]) > chance(pieces, seed=seed)
     assert 2 <= alarms <= 20  # 10 are expected; the range is binomial, 99.8 %
 
 

@@ -253,6 +253,13 @@ def too_wide(page: Any) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
+def rows(screen: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the rows of a screen's table, by the names of its columns."""
+    (table,) = [one for one in screen["tables"] if one["name"] == name]
+    names = [column["name"] for column in table["columns"]]
+    return [dict(zip(names, row, strict=True)) for row in table["rows"]]
+
+
 def painted(page: Any, chart: str) -> int:
     """Return the number of colours in a chart's canvas; an empty one has one or two."""
     return int(

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import of_source
-from served import PATIENCE, Viewer, in_a_browser, serving_here, violations
+from served import PATIENCE, Viewer, in_a_browser, rows, serving_here, violations
 
 from mrtuner.aws.rows import Instance
 from mrtuner.cli import main
@@ -29,12 +29,6 @@ CLASS, STORAGE = "db.r5.2xlarge", "io1:1000GB,30000iops"
 WEEK = "from=2026-03-02T00:00&to=2026-03-09T00:00"
 STEP = 15
 HOSTILE = "<img src=x onerror=document.title='run'>"
-
-
-def rows(screen: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    (table,) = [one for one in screen["tables"] if one["name"] == name]
-    names = [column["name"] for column in table["columns"]]
-    return [dict(zip(names, row, strict=True)) for row in table["rows"]]
 
 
 def chart(screen: dict[str, Any], name: str) -> dict[str, Any]:
@@ -98,7 +92,7 @@ def told(metrics: Path) -> dict[str, Any]:
 def test_an_instance_of_rds_has_the_ceilings_and_the_advice_of_limits(
     of_rds: Viewer, told: dict[str, Any]
 ) -> None:
-    screen = of_rds.screen("limits", WEEK)
+    screen = of_rds.screen("headroom", WEEK)
     ceilings = rows(screen, "ceilings")
     reached = [one for one in ceilings if one["reached"]]
     assert [one["seconds"] for one in reached] == [60 * one["minutes"] for one in told["pegged"]]
@@ -118,7 +112,7 @@ def test_an_instance_of_rds_has_the_ceilings_and_the_advice_of_limits(
 def test_the_ceilings_are_drawn_into_the_charts_and_their_times_shaded(
     of_rds: Viewer, told: dict[str, Any]
 ) -> None:
-    screen = of_rds.screen("limits", WEEK)
+    screen = of_rds.screen("headroom", WEEK)
     throughput = chart(screen, "throughput")
     # The limits before December 2019, 1700 and 3500 Mbps, held it down; 2300 and 4750 are today's,
     # and the volume has 4000 MiB/s.
@@ -137,7 +131,7 @@ def test_the_ceilings_are_drawn_into_the_charts_and_their_times_shaded(
 
 def test_the_share_of_a_ceiling_is_that_of_the_one_that_held(of_rds: Viewer) -> None:
     """By night 443 MB/s of 437.5, by day 213 of 212.5: the limits of before December 2019."""
-    shares = {row["resource"]: row for row in rows(of_rds.screen("limits", WEEK), "headroom")}
+    shares = {row["resource"]: row for row in rows(of_rds.screen("headroom", WEEK), "headroom")}
     assert next(iter(shares)) == "throughput of the disk"  # at its limit for longest
     throughput = shares["throughput of the disk"]
     held = "instance throughput, before December 2019"
@@ -148,7 +142,7 @@ def test_the_share_of_a_ceiling_is_that_of_the_one_that_held(of_rds: Viewer) -> 
 
 
 def test_a_short_period_is_judged_with_the_day_before_it(of_rds: Viewer) -> None:
-    screen = of_rds.screen("limits", "from=2026-03-03T09:00&to=2026-03-03T10:00")
+    screen = of_rds.screen("headroom", "from=2026-03-03T09:00&to=2026-03-03T10:00")
     (table,) = [one for one in screen["tables"] if one["name"] == "ceilings"]
     assert table["title"] == "Ceilings, judged from 2026-03-02 10:00 to 2026-03-03 10:00 UTC"
     assert any(one["reached"] for one in rows(screen, "ceilings"))
@@ -203,7 +197,7 @@ def test_a_host_has_its_declared_ceilings_and_the_levels_that_were_learnt(
     of_host: tuple[str, Viewer],
 ) -> None:
     kind, viewer = of_host
-    screen = viewer.screen("limits", "since=90min")
+    screen = viewer.screen("headroom", "since=90min")
     reached = [one for one in rows(screen, "ceilings") if one["reached"]]
     (one,) = reached
     assert one["reached"] == "330 IOPS"
@@ -228,7 +222,7 @@ def test_a_learnt_ceiling_counts_while_it_held_the_load_down(of_host: tuple[str,
     """90 requests a second, then 330; a declared limit of 330 holds all the time."""
     kind, viewer = of_host
     (line,) = [
-        one["values"] for one in chart(viewer.screen("limits", "since=90min"), "shares")["series"]
+        one["values"] for one in chart(viewer.screen("headroom", "since=90min"), "shares")["series"]
         if one["name"] == "requests to the disk"
     ]  # fmt: skip
     early, late = line[20 : len(line) // 2 - 20], line[len(line) // 2 + 20 : -20]
@@ -249,7 +243,7 @@ def test_transaction_ids_that_are_too_old_lead_to_vacuum(tmp_path: Path) -> None
             old = of_source("ages", database=HOSTILE, age=250_000_000, multixact_age=0)
             writer.commit([batch(sample(ages, at, old), sample(settings, at, *known))])
     with serving_here(tmp_path) as viewer:
-        screen = viewer.screen("limits", "since=10min")
+        screen = viewer.screen("headroom", "since=10min")
     found = chart(screen, "transaction_ids")
     # 2^31 less three million. Source: varsup.c, SetTransactionIdLimit.
     assert {one["value"]: one["reached"] for one in found["limits"]} == {
@@ -263,7 +257,7 @@ def test_too_short_a_recording_says_how_long_it_takes(tmp_path: Path) -> None:
     with Writer(tmp_path, built_in().values()) as writer:
         writer.commit(list(host_samples(600)))
     with serving_here(tmp_path) as viewer:
-        screen = viewer.screen("limits", "since=10min")
+        screen = viewer.screen("headroom", "since=10min")
     notes = [one["advice"] for one in rows(screen, "remedies")]
     assert any("40 points are too few" in text and "30 minutes" in text for text in notes)
     assert {one["ceiling"] for one in rows(screen, "ceilings")} == {"server connections"}
@@ -279,7 +273,7 @@ def test_a_reached_ceiling_leads_to_the_remedies_and_its_time_to_the_sessions(
     complaints: list[str] = []
     tab.on("console", lambda said: complaints.append(said.text))
     tab.on("pageerror", lambda error: complaints.append(str(error)))
-    tab.goto(f"{viewer.address}#screen=limits&since=90min")
+    tab.goto(f"{viewer.address}#screen=headroom&since=90min")
     link = tab.locator("[data-chart=iops] .ceilings a")
     assert "reached" in link.inner_text()
     link.click()

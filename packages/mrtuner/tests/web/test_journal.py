@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from history_data import MIDNIGHT, SECOND, sample
 from history_story import BEGIN, INSTANCE, of_source
-from served import HOUR, PATIENCE, Viewer, in_a_browser, serving_here, violations
+from served import HOUR, PATIENCE, Viewer, in_a_browser, rows, serving_here, violations
 
 from mrtuner.change.journal import Journal, changes_with_steps
 from mrtuner.change.record import Change, GroupChange, ParameterChange, State
@@ -90,12 +90,6 @@ def written(at: datetime, of: Change, *steps: State) -> int:
 def served_with(store: Path) -> Iterator[Viewer]:
     with serving_here(store) as viewer:
         yield viewer
-
-
-def rows(screen: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    (table,) = [one for one in screen["tables"] if one["name"] == name]
-    names = [column["name"] for column in table["columns"]]
-    return [dict(zip(names, row, strict=True)) for row in table["rows"]]
 
 
 def setting(viewer: Viewer) -> tuple[str, str | None]:

@@ -222,7 +222,7 @@ def test_receivers_and_slots_are_those_at_the_end(tmp_path: Path) -> None:
     assert (slot["name"], slot["in_use"], slot["status"]) == ("near", "no", "extended")
     (receiver,) = rows(found, "receivers")
     assert (receiver["application"], receiver["sync_state"]) == ("one", "sync")
-    assert max(v for v in lines(screen(directory, "limits"), "shares")["WAL kept for a slot"]
+    assert max(v for v in lines(screen(directory, "headroom"), "shares")["WAL kept for a slot"]
                if v is not None) == 0.7  # fmt: skip
 
 
@@ -235,7 +235,7 @@ def test_a_sequence_near_its_end_is_the_tightest_limit(tmp_path: Path) -> None:
     directory = written(tmp_path, [
         read("sequences", TWO, *used), read("connections", TWO, {"clients": 1, "maximum": 100}),
     ])  # fmt: skip
-    found = screen(directory, "limits")
+    found = screen(directory, "headroom")
     assert [row["sequence"] for row in rows(found, "sequences")] == [
         "public.orders", "public.items",
     ]  # fmt: skip
@@ -262,9 +262,9 @@ def test_a_history_of_an_earlier_recorder_is_shown_without_what_it_lacks(tmp_pat
     )
     found = sample(slots, TWO, replace(row, values=values))
     directory = written(tmp_path, [found], [*others, slots])
-    for name in ("limits", "replication", "vacuum"):
+    for name in ("headroom", "replication", "vacuum"):
         screen(directory, name)
-    assert "WAL kept for a slot" not in lines(screen(directory, "limits"), "shares")
+    assert "WAL kept for a slot" not in lines(screen(directory, "headroom"), "shares")
     with open_history(directory) as history:
         assert len(fleet_answer(history).instances) == 1
 

@@ -74,7 +74,7 @@ def test_a_ceiling_is_told_where_the_load_ran_flat_at_it(example: Path) -> None:
     told = screen(example, "load", **day).story
     assert told is not None
     (ceiling,) = [one for one in told.incidents if one.kind == "ceiling"]
-    assert ceiling.screen == "limits"
+    assert ceiling.screen == "headroom"
     assert "09:58" <= clock(ceiling.begin) <= "10:05"
     assert "17:25" <= clock(ceiling.end) <= "17:32"
     assert ceiling.text.startswith(

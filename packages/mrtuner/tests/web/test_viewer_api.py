@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from history_story import DEAR, INSTANCE, TEXTS
-from served import HOUR, Viewer, serving, serving_here
+from served import HOUR, Viewer, rows, serving, serving_here
 
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store import sealing
@@ -33,12 +33,6 @@ TWO = datetime(2026, 11, 23, 2, tzinfo=UTC).timestamp()
 def chart(screen: Mapping[str, Any], name: str) -> dict[str, Any]:
     (found,) = [one for one in screen["charts"] if one["name"] == name]
     return dict(found)
-
-
-def rows(screen: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    (table,) = [one for one in screen["tables"] if one["name"] == name]
-    names = [column["name"] for column in table["columns"]]
-    return [dict(zip(names, row, strict=True)) for row in table["rows"]]
 
 
 def line(of: Mapping[str, Any], name: str, part: str = "series") -> list[float | None]:
@@ -103,7 +97,7 @@ def test_a_statement_is_found_by_its_text_and_has_a_history(viewer: Viewer) -> N
 
 def test_headroom_names_the_tightest_first(viewer: Viewer) -> None:
     """3.2 of four CPUs are busy while the disk is slow; 20 of 100 connections are used."""
-    first, second, *_ = rows(viewer.screen("limits"), "headroom")
+    first, second, *_ = rows(viewer.screen("headroom"), "headroom")
     assert (first["resource"], first["highest"]) == ("CPU", pytest.approx(0.8))
     assert (second["resource"], second["highest"]) == ("connections", pytest.approx(0.2))
 

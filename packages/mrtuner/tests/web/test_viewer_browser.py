@@ -390,7 +390,7 @@ def test_while_it_loads_it_says_so_and_a_server_that_is_gone_is_told(at: Tab) ->
 def test_the_controls_stand_in_one_row(browser: Any, viewer: Viewer, width: int) -> None:
     """With the widest that the header may hold: a button to pause, and one to log out."""
     with opened(browser, viewer.address, DESK | {"width": width}) as tab:
-        page = tab.open(hour("limits"))
+        page = tab.open(hour("headroom"))
         page.evaluate(
             """() => {
                 const pause = document.querySelector("header .refresh");
@@ -444,7 +444,7 @@ def test_a_long_name_takes_no_room_from_the_other_controls(browser: Any, tmp_pat
 
 def test_on_a_phone_no_control_is_cut_off(browser: Any, viewer: Viewer) -> None:
     with opened(browser, viewer.address, PHONE) as tab:
-        page = tab.open(hour("limits"))
+        page = tab.open(hour("headroom"))
         for one in page.locator("header select, header input").all():
             box = one.bounding_box()
             assert box["x"] >= 0

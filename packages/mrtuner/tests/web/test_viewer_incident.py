@@ -121,7 +121,7 @@ def test_its_screens_fit_and_have_no_flaw(
 def test_every_axis_has_a_unit_and_none_is_empty(browser: Any, viewer: Viewer) -> None:
     """A row of charts is full, and a chart of zeros is a line of text."""
     with opened(browser, viewer.address, {"width": 1280, "height": 800}) as tab:
-        for name in ("load", "connections", "wal", "io", "limits"):
+        for name in ("load", "connections", "wal", "io", "headroom"):
             page = tab.open(f"screen={name}&{HOUR}")
             drawn = page.locator(".charts .chart")
             boxes = [one.bounding_box() for one in drawn.all()]
@@ -156,7 +156,7 @@ def test_reads_have_one_colour_on_every_screen(browser: Any, tmp_path: Path) -> 
             writer.commit([batch(*read, instance=INSTANCE)])
     seen: dict[str, set[str | None]] = {}
     with serving_here(tmp_path) as viewer, opened(browser, viewer.address, DESK) as tab:
-        for screen in ("io", "limits", "statements&statement=1"):
+        for screen in ("io", "headroom", "statements&statement=1"):
             page = tab.open(f"screen={screen}&{HOUR}")
             for entry in page.locator(".legend button").all():
                 name = entry.inner_text()

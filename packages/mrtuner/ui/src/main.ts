@@ -423,7 +423,7 @@ function overview(of: FleetAnswer): HTMLElement[] {
 /** The screen to which a cell of the fleet's table links; headroom opens the last week, to show recent peaks. */
 function member(unit: string, cell: Cell, row: Cell[]): string | null {
   const state = { ...read(), instance: String(row[0]), from: null, to: null };
-  if (unit === "headroom") return cell === null ? null : address({ ...state, screen: "limits", since: "7d" });
+  if (unit === "headroom") return cell === null ? null : address({ ...state, screen: "headroom", since: "7d" });
   if (unit === "changes") return cell ? address({ ...state, screen: "changes", since: "24h" }) : null;
   return link(unit, cell, state);
 }

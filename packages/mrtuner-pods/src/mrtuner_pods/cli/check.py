@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -176,9 +177,8 @@ def command(
     manifest, its connection strings and variables over the defaults of frameworks.
     """
     if example:
-        from mrtuner_pods.connections.example import EXAMPLE
-
-        terminal.deliver(EXAMPLE, None)
+        place = files("mrtuner_pods.connections") / "example.yaml"
+        terminal.deliver(place.read_text(encoding="utf-8"), None)
         return
     done = _checked(manifests, rollout, account, given)
     from mrtuner_pods.connections import text

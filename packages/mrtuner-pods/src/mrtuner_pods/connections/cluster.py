@@ -16,7 +16,7 @@ from mrtuner_pods.connections.manifest import Resource
 KEDA_MOST: Final = 100
 
 
-class Cluster:
+class KubernetesObjects:
     """What other objects say of a workload."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mrtuner.facts import Fact
-from mrtuner_pods.connections.cluster import Cluster
+from mrtuner_pods.connections.cluster import KubernetesObjects
 from mrtuner_pods.connections.container.commands import commands
 from mrtuner_pods.connections.container.connection_string import parsed
 from mrtuner_pods.connections.container.container import Container, dependent, expanded
@@ -38,7 +38,7 @@ def pod_of(resource: Resource) -> Place:
     return resource.at(*_POD.get(resource.kind, TEMPLATE))
 
 
-def containers(resource: Resource, pod: Place, known: Cluster) -> Iterator[Container]:
+def containers(resource: Resource, pod: Place, known: KubernetesObjects) -> Iterator[Container]:
     """Yield every container of a pod, those that start first before the others."""
     for place in pod.at("initContainers").items():
         lasting = place.at("restartPolicy").value == "Always"  # a sidecar
@@ -48,7 +48,7 @@ def containers(resource: Resource, pod: Place, known: Cluster) -> Iterator[Conta
 
 
 def _container(
-    resource: Resource, place: Place, known: Cluster, *, starts_first: bool = False
+    resource: Resource, place: Place, known: KubernetesObjects, *, starts_first: bool = False
 ) -> Container:
     environment: dict[str, Fact[str | None]] = {}
     for name, found in _environment(resource, place, known):
@@ -86,7 +86,7 @@ def _connection_string(word: str) -> str | None:
 
 
 def _mounted(
-    resource: Resource, container: Place, known: Cluster
+    resource: Resource, container: Place, known: KubernetesObjects
 ) -> Iterator[tuple[str, str | None]]:
     """Yield the ConfigMaps and Secrets that a container mounts, with their text; None: not here."""
     mounts = {str(one.at("name").value) for one in container.at("volumeMounts").items()}
@@ -104,7 +104,7 @@ def _mounted(
                     yield f"{kind} {name}", None if values is None else "\n".join(values.values())
 
 
-def _absent(resource: Resource, container: Place, known: Cluster) -> Iterator[str]:
+def _absent(resource: Resource, container: Place, known: KubernetesObjects) -> Iterator[str]:
     """The ConfigMaps and Secrets that a container takes as a whole, but the manifests lack."""
     for place in container.at("envFrom").items():
         for key, kind in _WHOLE:
@@ -114,7 +114,7 @@ def _absent(resource: Resource, container: Place, known: Cluster) -> Iterator[st
 
 
 def _environment(
-    resource: Resource, container: Place, known: Cluster
+    resource: Resource, container: Place, known: KubernetesObjects
 ) -> Iterator[tuple[str, Fact[str | None]]]:
     """Every variable; its value is None if it comes from an object that the manifests lack."""
     for place in container.at("envFrom").items():
@@ -129,7 +129,9 @@ def _environment(
         yield name, _variable(resource, place, name, known)
 
 
-def _variable(resource: Resource, place: Place, name: str, known: Cluster) -> Fact[str | None]:
+def _variable(
+    resource: Resource, place: Place, name: str, known: KubernetesObjects
+) -> Fact[str | None]:
     where = f"{place.file}:{place.line}"
     value = place.at("value")
     if value.value is not None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact, Missing
-from mrtuner_pods.connections.cluster import KEDA_MOST, Cluster
+from mrtuner_pods.connections.cluster import KEDA_MOST, KubernetesObjects
 from mrtuner_pods.connections.formats import COMPOSE, ECS
 from mrtuner_pods.connections.given import Given, fact
 from mrtuner_pods.connections.manifest import Place, Resource
@@ -26,7 +26,7 @@ _GRACE: Final = 30
 
 
 def rollout_of(
-    resource: Resource, pod: Place, known: Cluster, given: Given, warnings: list[str]
+    resource: Resource, pod: Place, known: KubernetesObjects, given: Given, warnings: list[str]
 ) -> Rollout:
     """Return the rollout of a workload; contradictions are added to the warnings."""
     grace = _grace(pod)

@@ -9,7 +9,7 @@ from typing import Final
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact, Missing
 from mrtuner.wording import enumerated
-from mrtuner_pods.connections.cluster import Cluster, entries
+from mrtuner_pods.connections.cluster import KubernetesObjects, entries
 from mrtuner_pods.connections.container.container import image_name
 from mrtuner_pods.connections.container.pools import pools
 from mrtuner_pods.connections.containers import TEMPLATE, containers, odd_memory, pod_of
@@ -56,7 +56,7 @@ def gather(resources: Sequence[Resource], given: Given) -> Gathered:
     Raises BadValue where a manifest cannot be used, or a pool cannot be known.
     """
     _refuse_twice(resources)
-    known = Cluster(resources)
+    known = KubernetesObjects(resources)
     found = Gathered(services=[one for one in resources if one.kind == "Service"])
     for one in resources:
         if one.kind in {"ScaledObject", SCALED_JOB}:
@@ -83,7 +83,7 @@ def gather(resources: Sequence[Resource], given: Given) -> Gathered:
     return found
 
 
-def _add(resource: Resource, known: Cluster, given: Given, found: Gathered) -> None:
+def _add(resource: Resource, known: KubernetesObjects, given: Given, found: Gathered) -> None:
     if "test" in str(resource.at("metadata", "annotations", "helm.sh/hook").value or ""):
         found.notes.append(f"{resource.where}: {resource.name} runs only with helm test")
         return

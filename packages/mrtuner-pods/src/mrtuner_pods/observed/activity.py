@@ -36,7 +36,6 @@ def sessions_now(connection: Connection) -> tuple[tuple[OpenSessions, ...], tupl
 def watched(
     dsn: str, *, seconds: float = WATCHED, rate: float | None = None,
     application: str | None = None, sleep: Callable[[float], object] = time.sleep,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Observed:  # fmt: skip
     """Return what the sessions of a server did for some seconds, by application.
 
@@ -49,7 +48,7 @@ def watched(
     from mrtuner.postgres.connect import connect, translated
 
     with connect(dsn) as connection, translated():
-        looks = _watch(connection, seconds, sleep, clock)
+        looks = _watch(connection, seconds, sleep)
         most = int(connection.execute("SHOW max_connections").fetchone()[0])  # type: ignore[index]
     rows = looks.rows()
     chosen = _chosen(rows, application, required=rate is not None)
@@ -70,10 +69,7 @@ def watched(
     )
 
 
-def seen(
-    dsn: str, *, seconds: float = WATCHED, sleep: Callable[[float], object] = time.sleep,
-    clock: Callable[[], float] = time.monotonic,
-) -> SessionsSeen:  # fmt: skip
+def seen(dsn: str, *, seconds: float = WATCHED) -> SessionsSeen:
     """Return the most sessions that each application had at one moment of some seconds.
 
     Raises ConnectError as `connect` does.
@@ -81,7 +77,7 @@ def seen(
     from mrtuner.postgres.connect import address, connect, translated
 
     with connect(dsn) as connection, translated():
-        looks = _watch(connection, seconds, sleep, clock)
+        looks = _watch(connection, seconds, time.sleep)
         role, host = connection.info.user, connection.info.host or None
     why = (
         f"{role} does not see what {looks.hidden} sessions of other roles are, nor their addresses"
@@ -97,14 +93,11 @@ def seen(
     )  # fmt: skip
 
 
-def _watch(
-    connection: Connection, seconds: float, sleep: Callable[[float], object],
-    clock: Callable[[], float],
-) -> _Looks:  # fmt: skip
-    looks, end = _Looks(), clock() + seconds
+def _watch(connection: Connection, seconds: float, sleep: Callable[[float], object]) -> _Looks:
+    looks, end = _Looks(), time.monotonic() + seconds
     while True:
         looks.add(_read(connection))
-        if (left := end - clock()) <= 0:
+        if (left := end - time.monotonic()) <= 0:
             return looks
         sleep(min(_LOOK, left))
 

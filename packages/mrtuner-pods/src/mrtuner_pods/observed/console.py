@@ -122,7 +122,7 @@ def pools_now(rows: Sequence[Row]) -> tuple[PoolerPool, ...]:
 
 def watched(
     dsn: str, *, seconds: float = WATCHED, rate: float | None = None,
-    sleep: Callable[[float], object] = time.sleep, clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> Observed:  # fmt: skip
     """Return what the pooler did for some seconds: its load, and the time of its statements.
 
@@ -133,9 +133,9 @@ def watched(
     pooler, or its counters were reset.
     """
     with console(dsn) as connection:
-        began, before = clock(), _totals(shown(connection, "STATS"))
+        began, before = time.monotonic(), _totals(shown(connection, "STATS"))
         sleep(seconds)
-        passed, after = clock() - began, _totals(shown(connection, "STATS"))
+        passed, after = time.monotonic() - began, _totals(shown(connection, "STATS"))
         pools = pools_now(shown(connection, "POOLS"))
         databases = shown(connection, "DATABASES")
         where = f"PgBouncer at {connection.info.host}:{connection.info.port}"

@@ -15,7 +15,7 @@ SECONDS: Final = 2.0
 _CLIENTS: Final = 4
 
 
-def measured(dsn: str, *, seconds: float = SECONDS) -> float:
+def measured(dsn: str) -> float:
     """Return logins a second; each is a new connection, authenticated and closed at once.
 
     Raises ConnectError if the connection is not to the server itself, since a pooler's logins are
@@ -24,7 +24,7 @@ def measured(dsn: str, *, seconds: float = SECONDS) -> float:
     connect(dsn).close()
     began = monotonic()
     with ThreadPoolExecutor(_CLIENTS) as clients:
-        counts = list(clients.map(_log_in, [dsn] * _CLIENTS, [began + seconds] * _CLIENTS))
+        counts = list(clients.map(_log_in, [dsn] * _CLIENTS, [began + SECONDS] * _CLIENTS))
     return sum(counts) / (monotonic() - began)
 
 

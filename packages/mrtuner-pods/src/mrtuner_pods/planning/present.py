@@ -11,7 +11,7 @@ from typing import Any, Final
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact
 from mrtuner.wording import enumerated
-from mrtuner_pods.connections.cluster import Cluster
+from mrtuner_pods.connections.cluster import KubernetesObjects
 from mrtuner_pods.connections.container.applications import (
     event_loop,
     first_serving,
@@ -101,7 +101,7 @@ def present(
         UsageError: there is no such workload, or there are several and none is named.
         BadValue: the manifest cannot be used.
     """
-    known = Cluster(resources)
+    known = KubernetesObjects(resources)
     found = [one for one in resources if one.kind in _SERVING]
     if name is not None:
         chosen = [one for one in found if one.name == name]
@@ -118,7 +118,7 @@ def present(
     return _read(chosen[0], resources, known, server)
 
 
-def _serving(one: Resource, known: Cluster) -> bool:
+def _serving(one: Resource, known: KubernetesObjects) -> bool:
     return any(
         kind.name in _SERVERS or kind.asynchronous
         for container in containers(one, pod_of(one), known)
@@ -127,7 +127,7 @@ def _serving(one: Resource, known: Cluster) -> bool:
 
 
 def _read(
-    one: Resource, resources: Sequence[Resource], known: Cluster, server: Server | None
+    one: Resource, resources: Sequence[Resource], known: KubernetesObjects, server: Server | None
 ) -> Present:
     pod, given = pod_of(one), Given()
     warnings = list(odd_memory(pod))
@@ -172,7 +172,7 @@ def _workers(container: Container, kind: AppServer | None) -> Fact[int]:
         raise BadValue(unknown.message, hint) from None
 
 
-def _container(one: Resource, pod: Place, known: Cluster) -> tuple[Container, Place]:
+def _container(one: Resource, pod: Place, known: KubernetesObjects) -> tuple[Container, Place]:
     """The container that serves: the first with an application server, else the first."""
     places = list(pod.at("containers").items())
     every = [

@@ -26,7 +26,7 @@ from mrtuner.check.document import CheckDocument, ChecksDocument, check_document
 from mrtuner.documents import Document, as_builtins, schema, tag
 from mrtuner.errors import UsageError
 from mrtuner.failover.predict.document import PredictDocument, predict_document
-from mrtuner.history.document import HistoryRows, HistorySummary, as_document
+from mrtuner.history.document import HistoryRows, HistorySummary
 from mrtuner.inputs import MachineInputs
 from mrtuner.limits.document import LimitsDocument, limits_document
 from mrtuner.tuning.document import ExplainDocument, TuneDocument, tune_document
@@ -196,8 +196,7 @@ def what_happened(places: Places, said: PeriodInputs) -> HistorySummary:
     literals, checkpoints, changes of settings, restarts. Load is in average active sessions.
     Needs a history.
     """
-    found = answers.history(places.recorded(), instance=said.instance, since=said.since)
-    return as_document(found)
+    return answers.history(places.recorded(), instance=said.instance, since=said.since)
 
 
 @tool("SQL on the history", "rows")

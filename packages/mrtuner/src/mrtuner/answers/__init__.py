@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mrtuner.answers.change import apply, undo
     from mrtuner.answers.checking import check
     from mrtuner.answers.hanging import audit, failover
-    from mrtuner.answers.happened import history, query
+    from mrtuner.answers.happened import compare_periods, history, query
     from mrtuner.answers.hard_limits import limits
     from mrtuner.answers.proof.prove import prove
     from mrtuner.answers.rehearsed import rehearse
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from mrtuner.rotate.answer import rotate
 
 __all__ = [
-    "apply", "audit", "check", "failover", "failover_settings", "history", "limits", "prove",
-    "query", "rehearse", "rotate", "search", "tune", "undo", "vacuum",
+    "apply", "audit", "check", "compare_periods", "failover", "failover_settings", "history",
+    "limits", "prove", "query", "rehearse", "rotate", "search", "tune", "undo", "vacuum",
 ]  # fmt: skip
 
 #: Where each answer is, as MODULE:NAME.
@@ -35,6 +35,7 @@ _PLACES: Final = {
     "apply": "mrtuner.answers.change:apply",
     "audit": "mrtuner.answers.hanging:audit",
     "check": "mrtuner.answers.checking:check",
+    "compare_periods": "mrtuner.answers.happened:compare_periods",
     "failover": "mrtuner.answers.hanging:failover",
     "failover_settings": "mrtuner.failover.settings.advice:settings",
     "history": "mrtuner.answers.happened:history",

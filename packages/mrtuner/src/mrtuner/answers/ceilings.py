@@ -31,7 +31,7 @@ from mrtuner.limits.ceilings import (
 )
 from mrtuner.limits.metrics.fetch import volume_below
 from mrtuner.limits.metrics.read import FEWEST
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.recorded_ceilings import ceilings_of
 from mrtuner.stats.plateaus import numpy
 from mrtuner.vacuum.wraparound import stops_at
@@ -113,7 +113,7 @@ def _judged(history: History, about: HistoryPeriod) -> Limits:
             return _of_rds(about, known, cloudwatch_metrics(history, about), most)
         if not found:
             raise
-        nothing = Series(start=about.begin, step=STEP, metrics={}, notices=(error.message,))
+        nothing = MetricSeries(start=about.begin, step=STEP, metrics={}, notices=(error.message,))
         return on_host(nothing, found, name=about.instance, storage=None)
     return on_host(_series(metrics, apart=True), found, name=about.instance, storage=metrics.device)
 
@@ -147,7 +147,7 @@ def _of_rds(
     )
 
 
-def _series(metrics: HostMetrics, *, apart: bool) -> Series:
+def _series(metrics: HostMetrics, *, apart: bool) -> MetricSeries:
     """Return the metrics; without points if there are too few to show a lasting level."""
     np = numpy()
     values = {name: np.array(points, dtype=float) for name, points in metrics.values.items()}
@@ -156,7 +156,7 @@ def _series(metrics: HostMetrics, *, apart: bool) -> Series:
         f"{most} points are too few to find a ceiling: it takes {FEWEST}, which is "
         f"{FEWEST * metrics.step // 60} minutes",
     )  # fmt: skip
-    return Series(
+    return MetricSeries(
         start=metrics.begin, step=metrics.step, metrics={} if notices else values,
         notices=notices, apart=apart,
     )  # fmt: skip

@@ -1,9 +1,11 @@
-"""What happened to a recorded server in a period, and SQL on what was recorded."""
+"""What happened to a recorded server, how two periods differ, and SQL on what was recorded."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,9 @@ from mrtuner import extras
 from mrtuner.units import parse_duration
 
 if TYPE_CHECKING:
-    from mrtuner.history.analysis.happened import Summary
+    from mrtuner.history.analysis.period import HistoryPeriod
+    from mrtuner.history.document import HistoryComparison, HistorySummary
+    from mrtuner.history.reading import History
 
 
 def history(
@@ -23,7 +27,7 @@ def history(
     until: datetime | None = None,
     cpus: int | None = None,
     top: int = 10,
-) -> Summary:
+) -> HistorySummary:
     """Summarise a period: load by wait class, statements, checkpoints, the busiest minute, changes.
 
     `directory` is where ``mrtuner record`` wrote, by default its own place. The period is the last
@@ -35,18 +39,72 @@ def history(
         UsageError: there is no such history or instance.
         MissingPart: DuckDB is not installed.
     """
+    with _opened(directory) as opened:
+        from mrtuner.history.analysis.period import period, since_recorded
+
+        found = period(opened, instance, since=parse_duration(since), until=until)
+        return _summary(opened, since_recorded(opened, found), top=top, cpus=cpus)
+
+
+def compare_periods(
+    before: datetime,
+    after: datetime,
+    directory: Path | str | None = None,
+    *,
+    length: float | str = "1h",
+    instance: str | None = None,
+    cpus: int | None = None,
+    top: int = 10,
+) -> HistoryComparison:
+    """Compare two periods of the same length [s, or a text such as ``"6h"``], by their beginnings.
+
+    Statements are matched by their texts. The other arguments are those of `history`.
+
+    Raises:
+        UsageError: there is no such history or instance, or nothing was recorded in a period.
+        MissingPart: DuckDB is not installed.
+    """
+    seconds = parse_duration(length)
+    with _opened(directory) as opened:
+        from mrtuner.history.analysis.coverage import require_recorded
+        from mrtuner.history.analysis.period import period
+        from mrtuner.history.analysis.statements import statement_changes
+        from mrtuner.history.document import HistoryComparison
+
+        first, second = (
+            period(opened, instance, since=seconds, until=begin + timedelta(seconds=seconds))
+            for begin in (before, after)
+        )
+        for one in (first, second):
+            require_recorded(opened, one)
+        return HistoryComparison(
+            before=_summary(opened, first, cpus=cpus),
+            after=_summary(opened, second, cpus=cpus),
+            statements=statement_changes(opened, first, second, top=top),
+        )
+
+
+@contextmanager
+def _opened(directory: Path | str | None) -> Iterator[History]:
     extras.require("duckdb")
-    from mrtuner.answers.incidents import with_ceilings
-    from mrtuner.history.analysis.happened import summary
-    from mrtuner.history.analysis.period import period, since_recorded
     from mrtuner.history.directory import history_directory
     from mrtuner.history.reading import open_history
 
     place = history_directory(None if directory is None else Path(directory))
-    with open_history(place) as opened:
-        found = period(opened, instance, since=parse_duration(since), until=until)
-        about = since_recorded(opened, found)
-        return with_ceilings(opened, summary(opened, about, top=top, cpus=cpus))
+    with open_history(place) as history:
+        yield history
+
+
+def _summary(
+    history: History, about: HistoryPeriod, *, cpus: int | None, top: int = 10
+) -> HistorySummary:
+    from mrtuner.answers.incidents import incidents, not_looked_for
+    from mrtuner.history.analysis.happened import summary
+
+    return summary(
+        history, about, top=top, cpus=cpus,
+        incidents=incidents(history, about), not_looked_for=not_looked_for(history, about),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +126,7 @@ def query(sql: str, directory: Path | str | None = None) -> QueryRows:
         BadValue: DuckDB refuses it.
         MissingPart: DuckDB is not installed.
     """
-    extras.require("duckdb")
-    from mrtuner.history.directory import history_directory
-    from mrtuner.history.reading import open_history
-
-    place = history_directory(None if directory is None else Path(directory))
-    with open_history(place) as history:
+    with _opened(directory) as history:
         history.require_query(sql)
         history.provide(sql)
         history.lock()

@@ -128,13 +128,15 @@ def _recorded(dsn: str, directory: Path | str, instance: str | None, since: floa
     import numpy as np
 
     from mrtuner.history.recorded.host_metrics import host_metrics
-    from mrtuner.limits import Series
+    from mrtuner.limits import MetricSeries
     from mrtuner.limits.metrics.watch import recorded
 
     with remembered(directory, instance, since=since) as (history, about):
         found = host_metrics(history, about)
     metrics = {name: np.array(values, dtype=float) for name, values in found.values.items()}
-    return recorded(dsn, Series(start=found.begin, step=found.step, metrics=metrics, apart=True))
+    return recorded(
+        dsn, MetricSeries(start=found.begin, step=found.step, metrics=metrics, apart=True)
+    )
 
 
 # A fleet.

@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 
 from mrtuner.answers import ceilings
 from mrtuner.history.analysis import incidents as recorded
 from mrtuner.history.analysis import not_looked_for as unrecorded
 from mrtuner.history.analysis.changes import changes
-from mrtuner.history.analysis.happened import Summary
 from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import History
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Pegged
 from mrtuner.limits.sentences import lasting, level
 
 
 def incidents(history: History, about: HistoryPeriod) -> tuple[Incident, ...]:
     """Return what went wrong, in order of time."""
-    found = recorded.incidents(history, about, changes(history, about))
-    return _in_order(*found, *_ceilings(history, about))
+    found = (
+        *recorded.incidents(history, about, changes(history, about)),
+        *_ceilings(history, about),
+    )
+    return tuple(sorted(found, key=lambda one: (one.begin, one.kind, one.text)))
 
 
 def not_looked_for(history: History, about: HistoryPeriod) -> tuple[str, ...]:
     """Return what `incidents` could not look for, a sentence each; empty if that is nothing."""
     return (*unrecorded.not_looked_for(history, about), *_without_ceilings(history, about))
-
-
-def with_ceilings(history: History, of: Summary) -> Summary:
-    """Return a summary that tells the ceilings as well, or why it does not."""
-    return replace(
-        of,
-        incidents=_in_order(*of.incidents, *_ceilings(history, of.period)),
-        not_looked_for=(*of.not_looked_for, *_without_ceilings(history, of.period)),
-    )
-
-
-def _in_order(*found: Incident) -> tuple[Incident, ...]:
-    return tuple(sorted(found, key=lambda one: (one.begin, one.kind, one.text)))
 
 
 def _without_ceilings(history: History, about: HistoryPeriod) -> tuple[str, ...]:
@@ -67,13 +55,13 @@ def _ceilings(history: History, about: HistoryPeriod) -> Iterator[Incident]:
         known = one.ceiling
         limit = f"the limit of {known.name}" if known else "which no known limit explains"
         yield Incident(
-            kind="ceiling", begin=spans[0][0], end=spans[-1][1], screen="limits",
+            kind="ceiling", begin=spans[0][0], end=spans[-1][1], screen="headroom",
             text=f"{one.resource} ran flat at {level(one)}, {limit}, for {lasting(minutes)}",
         )  # fmt: skip
 
 
 def _within(
-    series: Series, one: Pegged, about: HistoryPeriod
+    series: MetricSeries, one: Pegged, about: HistoryPeriod
 ) -> Iterator[tuple[datetime, datetime]]:
     for first, end in one.plateau.spans:
         span = max(series.at(first), about.begin), min(series.at(end), about.end)

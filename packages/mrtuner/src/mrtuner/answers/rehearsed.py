@@ -19,7 +19,7 @@ from mrtuner.failover.rehearse.triggers import CommandTrigger, Manual
 from mrtuner.rehearsal import run
 from mrtuner.rehearsal.observation import ProbeKind
 from mrtuner.rehearsal.probes import Probes, Schedule
-from mrtuner.rehearsal.run import Patience, Trigger
+from mrtuner.rehearsal.run import RehearsalPatience, Trigger
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
@@ -140,9 +140,9 @@ def _schedule(
     )
 
 
-def _patience(steady: float, quiet: float | None, whole: float) -> Patience:
-    usual = Patience()
-    return Patience(
+def _patience(steady: float, quiet: float | None, whole: float) -> RehearsalPatience:
+    usual = RehearsalPatience()
+    return RehearsalPatience(
         before=steady, settle=steady, quiet=quiet or usual.quiet, whole=whole,
         poll=min(usual.poll, steady),
     )  # fmt: skip

@@ -23,7 +23,7 @@ from mrtuner.answers.host_charts import HOST_CHARTS
 from mrtuner.history.analysis import headroom
 from mrtuner.history.analysis.changes import machine_changes
 from mrtuner.history.analysis.period import HistoryPeriod
-from mrtuner.history.analysis.series import Grid, Series
+from mrtuner.history.analysis.series import ChartLine, Grid
 from mrtuner.history.reading import History
 from mrtuner.history.recorded.host_metrics import ceiling_changes
 from mrtuner.limits.assess import Limits
@@ -51,12 +51,12 @@ _MOST_JUDGED: Final = 8
 class Share:
     """The share of a limit over time, and what the limit is."""
 
-    series: Series
+    series: ChartLine
     limit: str
 
 
 def over_time(
-    history: History, over: Grid, carried: Mapping[str, Sequence[Series]],
+    history: History, over: Grid, carried: Mapping[str, Sequence[ChartLine]],
     parts: Sequence[Configuration],
 ) -> list[Share]:  # fmt: skip
     """Return the share of each limit.
@@ -72,7 +72,7 @@ def over_time(
 
 
 def _of_ceilings(
-    over: Grid, carried: Mapping[str, Sequence[Series]], parts: Sequence[Configuration]
+    over: Grid, carried: Mapping[str, Sequence[ChartLine]], parts: Sequence[Configuration]
 ) -> Iterator[Share]:
     """Yield what disk and CPU carried, as a share of what they could carry at that moment."""
     for name, chart, resource in (one for one in CARRIED if carried.get(one[1])):
@@ -89,7 +89,9 @@ def _of_ceilings(
             values.append(None if level is None or ceiling is None else level / ceiling.value)
             labels.update([] if ceiling is None else [ceiling.label])
         if labels:
-            yield Share(Series(name, values), "; ".join(text for text, _ in labels.most_common()))
+            yield Share(
+                ChartLine(name, values), "; ".join(text for text, _ in labels.most_common())
+            )
 
 
 def _sum(values: Sequence[float | None], scale: float) -> float | None:

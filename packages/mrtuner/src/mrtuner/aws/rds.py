@@ -11,16 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from mrtuner.aws.calls import answers, call, pages
+from mrtuner.aws.calls import call, pages
 from mrtuner.aws.rows import (
     ApplyMethod,
-    Cluster,
     GroupParameter,
-    GroupUse,
     Instance,
-    Member,
     ParameterGroup,
     PendingAction,
+    RdsCluster,
     RdsEvent,
     Scope,
     Source,
@@ -31,40 +29,6 @@ from mrtuner.aws.rows import (
     instance_row,
     parameter_row,
 )
-
-__all__ = [
-    "BATCH",
-    "ApplyMethod",
-    "Cluster",
-    "GroupParameter",
-    "GroupUse",
-    "Instance",
-    "Member",
-    "ParameterGroup",
-    "PendingAction",
-    "RdsEvent",
-    "Scope",
-    "Source",
-    "attach_cluster_group",
-    "attach_group",
-    "cluster",
-    "clusters",
-    "create_group",
-    "delete_group",
-    "engine_default_parameters",
-    "events",
-    "group",
-    "groups",
-    "instance",
-    "instances",
-    "modify_group",
-    "opt_in",
-    "parameters",
-    "pending_actions",
-    "reboot",
-    "reboot_cluster",
-    "reset_group",
-]
 
 #: Parameters that one Modify or Reset call may name. Source: ModifyDBParameterGroupMessage.
 BATCH: Final = 20
@@ -85,12 +49,12 @@ def instance(client: Any, identifier: str) -> Instance:
     return instance_row(answer["DBInstances"][0])
 
 
-def clusters(client: Any, **filters: str) -> Iterator[Cluster]:
+def clusters(client: Any, **filters: str) -> Iterator[RdsCluster]:
     rows = pages(client, "describe_db_clusters", "DBClusters", **_filtered(filters))
     return (cluster_row(row) for row in rows)
 
 
-def cluster(client: Any, identifier: str) -> Cluster:
+def cluster(client: Any, identifier: str) -> RdsCluster:
     """Return a cluster. AwsError with `not_found` when this region has none with that name."""
     answer = call(client, "describe_db_clusters", DBClusterIdentifier=identifier)
     return cluster_row(answer["DBClusters"][0])
@@ -112,7 +76,7 @@ def attach_group(client: Any, identifier: str, group: str) -> Instance:
     return instance_row(answer["DBInstance"])
 
 
-def attach_cluster_group(client: Any, identifier: str, group: str) -> Cluster:
+def attach_cluster_group(client: Any, identifier: str, group: str) -> RdsCluster:
     """Attach another cluster parameter group immediately.
 
     Here ApplyImmediately affects this request alone. Source: ModifyDBClusterMessage.
@@ -134,7 +98,7 @@ def reboot(client: Any, identifier: str, *, failover: bool = False) -> Instance:
     return instance_row(answer["DBInstance"])
 
 
-def reboot_cluster(client: Any, identifier: str) -> Cluster:
+def reboot_cluster(client: Any, identifier: str) -> RdsCluster:
     """Reboot a Multi-AZ DB cluster (Aurora's members are rebooted one by one)."""
     answer = call(client, "reboot_db_cluster", DBClusterIdentifier=identifier)
     return cluster_row(answer["DBCluster"])
@@ -215,16 +179,6 @@ def reset_group(
 def delete_group(client: Any, name: str, scope: Scope = Scope.INSTANCE) -> None:
     """Delete an unused group; refused (InvalidDBParameterGroupState) while attached."""
     call(client, f"delete_{scope}_parameter_group", **_named(name, scope))
-
-
-def engine_default_parameters(
-    client: Any, family: str, scope: Scope = Scope.INSTANCE
-) -> tuple[GroupParameter, ...]:
-    """Return the parameters of a family's default group."""
-    middle = "engine_default_cluster" if scope is Scope.CLUSTER else "engine_default"
-    found = answers(client, f"describe_{middle}_parameters", DBParameterGroupFamily=family)
-    rows = (row for page in found for row in page["EngineDefaults"].get("Parameters", ()))
-    return tuple(parameter_row(row) for row in rows)
 
 
 # Events and maintenance.

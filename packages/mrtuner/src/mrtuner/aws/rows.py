@@ -79,7 +79,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class RdsCluster:
     """One Aurora cluster or Multi-AZ DB cluster. Source: shape DBCluster."""
 
     identifier: str
@@ -195,9 +195,9 @@ def tags_of(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {row["Key"]: row.get("Value", "") for row in rows}
 
 
-def cluster_row(row: Mapping[str, Any]) -> Cluster:
+def cluster_row(row: Mapping[str, Any]) -> RdsCluster:
     """Read a row of DescribeDBClusters."""
-    return Cluster(
+    return RdsCluster(
         identifier=row["DBClusterIdentifier"],
         arn=row.get("DBClusterArn", ""),
         resource_id=row.get("DbClusterResourceId", ""),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final
 
 from mrtuner.bench.engine.blocks import carry_out
 from mrtuner.bench.engine.events import STEPS_OF_A_RUN, Event, Progress, Stage
@@ -23,6 +23,7 @@ from mrtuner.bench.engine.run import RunFiles
 from mrtuner.bench.plan.cells import blocks
 from mrtuner.bench.plan.model import GridCell, Plan
 from mrtuner.bench.record.archive import Archive, contents, load
+from mrtuner.bench.record.document import AnyLine, RunDocument
 from mrtuner.bench.record.model import Record, assembled, now
 from mrtuner.bench.server import guard, scratch
 from mrtuner.bench.server.standing import DATABASE
@@ -33,12 +34,10 @@ from mrtuner.bench.verdict.meanwhile import meanwhile
 from mrtuner.bench.verdict.pairs import blocks as values_by_block
 from mrtuner.bench.verdict.pairs import pairs, throughput
 from mrtuner.bench.verdict.summary import VariantSummary, summaries
+from mrtuner.described import Doc, document_name
 from mrtuner.host.model import Host
 from mrtuner.postgres.connect import translated
 from mrtuner.stats.comparison import Comparison, Verdict, compare
-
-if TYPE_CHECKING:
-    from mrtuner.bench.record.document import AnyLine, RunDocument
 
 #: Our own servers, on existing data; a busy machine is never refused.
 _STANDING: Final = Conduct(what="series", database=DATABASE, force=True)
@@ -75,27 +74,31 @@ class Task:
         return sum(len(block.labels) for block in blocks(self.plan)) * STEPS_OF_A_RUN + 1
 
 
+@document_name("LoadRecord")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A load that was measured, with its record."""
+    """A load that was measured."""
 
-    title: str
-    why: str
-    head: RunDocument = field(repr=False)
-    lines: Sequence[AnyLine] = field(repr=False)
+    title: Annotated[str, Doc("its name")]
+    why: Annotated[str, Doc("where such a load occurs")]
+    head: Annotated[RunDocument, Doc("the head of its record")] = field(repr=False)
+    lines: Annotated[
+        Sequence[AnyLine], Doc("the lines of its record, in the order they were written")
+    ] = field(repr=False)
 
     @property
     def record(self) -> Record:
         return assembled(self.head, self.lines, sealed=True)
 
 
+@document_name("LoadLeftOut")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A load that could not be measured here, and what would make it possible."""
+    """A load that could not be measured."""
 
-    title: str
-    why: str
-    remedy: str
+    title: Annotated[str, Doc("its name")]
+    why: Annotated[str, Doc("the reason")]
+    remedy: Annotated[str, Doc("what would make it possible")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,18 +215,13 @@ class Series:
 def from_dict(document: Mapping[str, Any]) -> Series:
     """Restore a series from `to_dict`, also after JSON; BadValue for any other document."""
     from mrtuner.bench.document import SeriesDocument
-    from mrtuner.documents import convert, read
+    from mrtuner.documents import read
 
     found = read(document, SeriesDocument)
     return Series(
-        measured=tuple(
-            Measured(title=one.title, why=one.why, head=one.head, lines=one.lines)
-            for one in found.measured
-        ),
-        left_out=tuple(convert(one, LeftOut) for one in found.left_out),
-        conditions=tuple(found.conditions),
+        measured=found.measured, left_out=found.left_out, conditions=found.conditions,
         busy=found.busy,
-    )
+    )  # fmt: skip
 
 
 def measure(

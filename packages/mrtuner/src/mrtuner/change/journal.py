@@ -221,9 +221,7 @@ class Step:
     step: str
 
 
-def changes_with_steps(
-    directory: Path | None = None,
-) -> tuple[tuple[Change, tuple[Step, ...]], ...] | None:
+def changes_with_steps() -> tuple[tuple[Change, tuple[Step, ...]], ...] | None:
     """Read all changes with their steps, oldest first, and write nothing; None without a journal.
 
     Raises:
@@ -231,7 +229,7 @@ def changes_with_steps(
     """
     import sqlite3
 
-    path = journal_directory(directory) / "journal.sqlite3"
+    path = journal_directory() / "journal.sqlite3"
     try:
         if not path.exists():
             return None

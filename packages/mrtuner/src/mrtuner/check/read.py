@@ -29,7 +29,7 @@ from mrtuner.history.recording.statement_text import normalized
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.read import SEE_FILES
 from mrtuner.postgres.read import read as read_server
-from mrtuner.postgres.reader import SEE_STATS, Patience, Reader
+from mrtuner.postgres.reader import SEE_STATS, QueryTimeouts, Reader
 from mrtuner.tuning import Tuning, gather, next_start_of, tune_server
 from mrtuner.vacuum.assess import Vacuum, judge
 from mrtuner.vacuum.read import read as read_vacuum
@@ -42,7 +42,7 @@ T = TypeVar("T")
 #: In place of the statements of others. Source: pgstatfuncs.c, pg_stat_get_activity.
 _HIDDEN: Final = "<insufficient privilege>"
 #: A check must stay harmless on a server in trouble: what takes longer is not judged.
-PATIENCE: Final = Patience(statement="2s", lock="200ms")
+PATIENCE: Final = QueryTimeouts(statement="2s", lock="200ms")
 
 #: Parts of the state, the query of each and the type of its rows.
 _PARTS: Final[dict[str, tuple[str, type[Any]]]] = {

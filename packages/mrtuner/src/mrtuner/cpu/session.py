@@ -29,9 +29,9 @@ class Setup:
     notes: tuple[str, ...] = ()
 
 
-def here(mode: Mode, tree: Tree | None = None) -> Setup:
+def here(mode: Mode) -> Setup:
     """Return the setup for measuring with processes on this machine."""
-    tree = tree or Tree()
+    tree = Tree()
     found = usable(tree)
     return Setup(
         site=Here(mode, tree, found),

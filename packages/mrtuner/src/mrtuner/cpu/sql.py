@@ -51,7 +51,7 @@ _NOW: Final = b"SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class StatementTimeout:
     """A statement times out after `times` its expected duration plus `seconds`."""
 
     times: float = 5
@@ -66,12 +66,17 @@ class Sessions:
     """A site whose workers are sessions of one server."""
 
     def __init__(
-        self, dsn: str, usable: Usable, postmaster: int | None, *, patience: Patience | None = None
+        self,
+        dsn: str,
+        usable: Usable,
+        postmaster: int | None,
+        *,
+        patience: StatementTimeout | None = None,
     ) -> None:
         self.tree = Tree(pid=postmaster)
         self.cpus: Sequence[int] = usable.cpus if postmaster is not None else ()
         self._dsn, self._usable, self._local = dsn, usable, postmaster is not None
-        self._patience = patience or Patience()
+        self._patience = patience or StatementTimeout()
 
     @contextmanager
     def workers(self, count: int) -> Iterator[Crewed]:
@@ -98,7 +103,7 @@ class Sessions:
 
 class _Started:
     def __init__(
-        self, sessions: Sequence[_Session], speed: float, slowed: float, patience: Patience
+        self, sessions: Sequence[_Session], speed: float, slowed: float, patience: StatementTimeout
     ) -> None:
         self._sessions, self._speed, self._slowed = sessions, speed, slowed
         self._patience = patience

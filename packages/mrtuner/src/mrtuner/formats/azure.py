@@ -34,7 +34,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
         *managed.restarts(
             ours,
             "Takes effect after az postgres flexible-server restart --resource-group "
-"GROUP --name SERVER",
+            "GROUP --name SERVER",
         ),
         *left_out,
     ])  # fmt: skip

@@ -38,9 +38,9 @@ def write(lines: Sequence[Line], title: str = "") -> str:
         title,
         "Run: INSTANCE=name KEEP=flags sh FILE",
         "gcloud resets every flag that is not named here to its default. List other flags "
-"to keep in KEEP, as name=value,name=value without spaces, or leave it empty. To "
-"see the flags set now: gcloud sql instances describe INSTANCE "
-"--format='table(settings.databaseFlags)'",
+        "to keep in KEEP, as name=value,name=value without spaces, or leave it empty. To "
+        "see the flags set now: gcloud sql instances describe INSTANCE "
+        "--format='table(settings.databaseFlags)'",
         *managed.restarts(ours, "gcloud restarts the instance at once for"),
         *left_out,
     ])  # fmt: skip

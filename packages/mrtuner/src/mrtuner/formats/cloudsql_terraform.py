@@ -22,7 +22,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     notes = comments([
         title,
         "Move the database_flags blocks into the settings of your instance. The blocks "
-"are the complete list: a flag without one is reset to its default.",
+        "are the complete list: a flag without one is reset to its default.",
         *managed.restarts(ours, "Applying restarts the instance for"),
         *left_out,
     ])  # fmt: skip

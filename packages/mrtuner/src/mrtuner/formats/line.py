@@ -123,13 +123,9 @@ def _item(item: str) -> str:
     return item if plain else '"' + item.replace('"', '""') + '"'
 
 
-def comments(notes: Iterable[str], mark: str = "# ") -> str:
-    rows = [row for note in notes for row in _wrapped(one_line(note), mark)]
-    return "".join(f"{row}\n" for row in rows)
-
-
-def _wrapped(note: str, mark: str) -> list[str]:
-    return textwrap.wrap(
-        note, _WIDTH, initial_indent=mark, subsequent_indent=mark,
+def comments(notes: Iterable[str]) -> str:
+    wrapper = textwrap.TextWrapper(
+        _WIDTH, initial_indent="# ", subsequent_indent="# ",
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
+    return "".join(f"{row}\n" for note in notes for row in wrapper.wrap(one_line(note)))

@@ -7,13 +7,12 @@ readers parse as numbers, while its schemas require strings.
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
-from mrtuner.formats.line import Line, one_line
+from mrtuner.formats.line import Line, comments
 
 if TYPE_CHECKING:
     import yaml
@@ -58,18 +57,7 @@ def manifest(
     body = yaml.dump(
         document, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=2**30
     )  # fmt: skip
-    return _header(notes) + _annotated(body, lines, key, above)
-
-
-def _header(notes: Iterable[str]) -> str:
-    return "".join(f"{row}\n" for note in notes for row in _wrapped(one_line(note)))
-
-
-def _wrapped(note: str) -> list[str]:
-    return textwrap.wrap(
-        note, _WIDTH, initial_indent="# ", subsequent_indent="# ",
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+    return comments(notes) + _annotated(body, lines, key, above)
 
 
 def _annotated(body: str, lines: Iterable[Line], key: re.Pattern[str], above: int) -> str:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from mrtuner.documents import Doc, Document, Struct, convert, field
+from mrtuner.documents import Doc, Document, Struct
 from mrtuner.history.analysis.active_sessions import HistoryLoad
 from mrtuner.history.analysis.gaps import HistoryGap
-from mrtuner.history.analysis.happened import HistoryCheckpoints, HistoryMinute
 from mrtuner.history.analysis.host_work import HistoryHost
 from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.analysis.statements import HistoryStatement, HistoryStatementChange
-
-if TYPE_CHECKING:
-    from mrtuner.history.analysis.happened import Comparison, Summary
 
 
 class HistoryChangeEntry(Struct):
@@ -29,6 +25,32 @@ class HistoryChangeEntry(Struct):
     detail: Annotated[str, Doc("in words")]
 
 
+class HistoryCheckpoints(Struct):
+    """Checkpoints and WAL of a period; null where unknown."""
+
+    timed: Annotated[int | None, Doc("checkpoints started by checkpoint_timeout")]
+    requested: Annotated[int | None, Doc("checkpoints started by WAL or a command")]
+    write_seconds: Annotated[float | None, Doc("time writing buffers")]
+    wal_bytes: Annotated[int | None, Doc("WAL written")]
+    peak_wal: Annotated[float | None, Doc("bytes per second, in the busiest sample")]
+
+
+class HistoryWait(Struct):
+    """What sessions waited for."""
+
+    event: Annotated[str, Doc("class and event, or CPU")]
+    sessions: Annotated[float, Doc("sessions on average")]
+
+
+class HistoryMinute(Struct):
+    """The minute with the most active sessions."""
+
+    at: Annotated[datetime, Doc("UTC")]
+    load: Annotated[float, Doc("average active sessions")]
+    waits: Annotated[tuple[HistoryWait, ...], Doc("most first")]
+    statements: Annotated[tuple[HistoryStatement, ...], Doc("that took most time")]
+
+
 class HistorySummary(Document, tag="mrtuner.history/1"):
     """What happened to one instance in a period."""
 
@@ -36,20 +58,18 @@ class HistorySummary(Document, tag="mrtuner.history/1"):
     cpus: Annotated[int | None, Doc("CPUs of the server, if known")]
     sampled: Annotated[float, Doc("share of the period's minutes with samples")]
     average_load: Annotated[float | None, Doc("average active sessions")]
-    load: Annotated[list[HistoryLoad], Doc("by step")]
-    statements: Annotated[list[HistoryStatement], Doc("that took most time")]
+    load: Annotated[tuple[HistoryLoad, ...], Doc("by step")]
+    statements: Annotated[tuple[HistoryStatement, ...], Doc("that took most time")]
     checkpoints: Annotated[HistoryCheckpoints, Doc("checkpoints and WAL")]
     host: Annotated[HistoryHost | None, Doc("null: the recorder ran elsewhere")]
     slowest: Annotated[HistoryMinute | None, Doc("the busiest minute; null without load")]
-    changes: Annotated[list[HistoryChangeEntry], Doc("in the order of time")]
-    gaps: Annotated[list[HistoryGap], Doc("times without samples")]
-    damaged: Annotated[list[str], Doc("files that were left out, with the reason")]
-    incidents: Annotated[list[Incident], Doc("what went wrong, in the order of time")] = field(
-        default_factory=list
-    )
+    changes: Annotated[tuple[HistoryChangeEntry, ...], Doc("in the order of time")]
+    gaps: Annotated[tuple[HistoryGap, ...], Doc("times without samples")]
+    damaged: Annotated[tuple[str, ...], Doc("files that were left out, with the reason")]
+    incidents: Annotated[tuple[Incident, ...], Doc("what went wrong, in the order of time")] = ()
     not_looked_for: Annotated[
-        list[str], Doc("what incidents could not show, a sentence each; empty: nothing")
-    ] = field(default_factory=list)
+        tuple[str, ...], Doc("what incidents could not show, a sentence each; empty: nothing")
+    ] = ()
 
 
 class HistoryComparison(Document, tag="mrtuner.history.compare/1"):
@@ -57,7 +77,7 @@ class HistoryComparison(Document, tag="mrtuner.history.compare/1"):
 
     before: Annotated[HistorySummary, Doc("the first period")]
     after: Annotated[HistorySummary, Doc("the second period")]
-    statements: Annotated[list[HistoryStatementChange], Doc("the largest changes first")]
+    statements: Annotated[tuple[HistoryStatementChange, ...], Doc("the largest changes first")]
 
 
 class HistoryRows(Document, tag="mrtuner.history.rows/1"):
@@ -141,11 +161,3 @@ class HistoryStatus(Document, tag="mrtuner.history.status/1"):
     directory: Annotated[str, Doc("the store")]
     recording: Annotated[bool, Doc("whether a recorder is running")]
     sources: Annotated[list[HistoryLag], Doc("by instance and source")]
-
-
-def as_document(about: Summary) -> HistorySummary:
-    return convert(about, HistorySummary)
-
-
-def as_comparison(about: Comparison) -> HistoryComparison:
-    return convert(about, HistoryComparison)

@@ -18,7 +18,6 @@ from mrtuner.wording import cut, first_few, plural
 
 if TYPE_CHECKING:
     from mrtuner.history.analysis.active_sessions import HistoryLoad
-    from mrtuner.history.analysis.happened import HistoryMinute
     from mrtuner.history.analysis.host_work import HistoryFigure, HistoryHost
     from mrtuner.history.analysis.period import HistoryPeriod
     from mrtuner.history.analysis.statements import HistoryStatement
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
         HistoryComparison,
         HistoryFetched,
         HistoryLag,
+        HistoryMinute,
         HistorySize,
         HistoryStatus,
         HistorySummary,

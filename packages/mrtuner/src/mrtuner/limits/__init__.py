@@ -8,7 +8,7 @@ print(found.verdict)
 
 from mrtuner.limits.assess import Limits, limits
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, ceilings
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Findings, Pegged, reached_ceilings
 
 __all__ = [
@@ -16,9 +16,9 @@ __all__ = [
     "CeilingKind",
     "Findings",
     "Limits",
+    "MetricSeries",
     "Pegged",
     "Resource",
-    "Series",
     "ceilings",
     "limits",
     "reached_ceilings",

@@ -17,7 +17,7 @@ from mrtuner.limits.burst_balances import burst_credits_used_up, surplus
 from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, ceilings
 from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.levels import PARTS, totals
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Findings, Pegged, reached_ceilings
 from mrtuner.limits.remedies import Candidate, Demand, candidates, judge, needs
 from mrtuner.limits.sentences import advice, host_advice, lasting, surplus_words, verdict
@@ -43,7 +43,7 @@ class Limits:
     instance: InstanceClass | None  # None: not on RDS
     volume: Volume | None
     storage: str | None  # for display: the volume, Aurora's, or a host's device
-    series: Series  # without points if only ceilings were requested
+    series: MetricSeries  # without points if only ceilings were requested
     ceilings: tuple[Ceiling, ...]
     findings: Findings
     needs: Mapping[Resource, Demand]
@@ -102,7 +102,7 @@ class Limits:
 
 
 def limits(
-    metrics: Series | Path | str,
+    metrics: MetricSeries | Path | str,
     *,
     class_name: str,
     storage: str | Volume | None = None,
@@ -161,7 +161,7 @@ def _volume(text: str | None) -> Volume | None:
 
 
 def on_host(
-    series: Series, known: Sequence[Ceiling], *, name: str | None, storage: str | None
+    series: MetricSeries, known: Sequence[Ceiling], *, name: str | None, storage: str | None
 ) -> Limits:
     """Find the limit of a server outside RDS, from what was watched and what is declared.
 
@@ -185,9 +185,9 @@ def on_host(
 
 
 def _series(
-    metrics: Series | Path | str, timezone: str | None, throughput_unit: str | None
-) -> Series:
-    if isinstance(metrics, Series):
+    metrics: MetricSeries | Path | str, timezone: str | None, throughput_unit: str | None
+) -> MetricSeries:
+    if isinstance(metrics, MetricSeries):
         return metrics
     from mrtuner.limits.metrics.read import read
 
@@ -206,7 +206,7 @@ def _other(
     return (instance, below) if what_if else None
 
 
-def _missing(series: Series) -> Iterator[Missing]:
+def _missing(series: MetricSeries) -> Iterator[Missing]:
     """Report resources with only some of their metrics, and a disk without any."""
     disk = {Resource.THROUGHPUT, Resource.IOPS}
     for resource, parts in PARTS.items():
@@ -215,7 +215,7 @@ def _missing(series: Series) -> Iterator[Missing]:
             yield Missing(str(resource), f"{', '.join(absent)} missing")
 
 
-def _memory(series: Series, known: Sequence[Ceiling]) -> Iterator[str]:
+def _memory(series: MetricSeries, known: Sequence[Ceiling]) -> Iterator[str]:
     """Warn of low memory, which has no plateau: free memory shrinks, then the machine swaps."""
     np = numpy()
     free = series.metrics.get("FreeableMemory")
@@ -227,7 +227,7 @@ def _memory(series: Series, known: Sequence[Ceiling]) -> Iterator[str]:
         yield f"memory: only {least:.1%} was free during the worst 1 % of the time"
 
 
-def _credits(series: Series, instance: InstanceClass | None) -> Iterator[str]:
+def _credits(series: MetricSeries, instance: InstanceClass | None) -> Iterator[str]:
     """Burst balances that ran out: only the baseline was left, or surplus credits were used."""
     extra = surplus(series, instance) if instance is not None else None
     for metric, unit, empty, minutes in burst_credits_used_up(series):
@@ -241,7 +241,7 @@ def _credits(series: Series, instance: InstanceClass | None) -> Iterator[str]:
             yield f"{metric} was at {empty:g}{unit} or below for {lasted}: burst credits ran out"
 
 
-def calendar(pegged: Pegged, series: Series) -> list[list[float]]:
+def calendar(pegged: Pegged, series: MetricSeries) -> list[list[float]]:
     """Total minutes at the ceiling by weekday (Monday first) and hour, UTC."""
     np = numpy()
     at = _at_ceiling(pegged, series)
@@ -253,11 +253,11 @@ def calendar(pegged: Pegged, series: Series) -> list[list[float]]:
     return found
 
 
-def _at_ceiling(pegged: Pegged, series: Series) -> Mask:
+def _at_ceiling(pegged: Pegged, series: MetricSeries) -> Mask:
     from mrtuner.stats.plateaus import inside
 
     return inside(pegged.plateau.spans, series.points)
 
 
-def spans(pegged: Pegged, series: Series) -> list[tuple[datetime, datetime]]:
+def spans(pegged: Pegged, series: MetricSeries) -> list[tuple[datetime, datetime]]:
     return [(series.at(start), series.at(end)) for start, end in pegged.plateau.spans]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import cpu_baseline
 from mrtuner.limits.ceilings import LIMITED, Ceiling, CeilingKind, Resource
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ SCALE: Final = {metric: (unit, empty, plenty) for metric, unit, empty, plenty in
 _BALANCE_SECONDS: Final = 300
 
 
-def used_up(series: Series, ceiling: Ceiling) -> Mask | None:
+def used_up(series: MetricSeries, ceiling: Ceiling) -> Mask | None:
     """The points at which the balance for this ceiling was used up; None if there is no balance."""
     metric = BALANCE_OF.get((ceiling.part, ceiling.resource))
     if metric is None or metric not in series.metrics or ceiling.kind is not CeilingKind.SUSTAINED:
@@ -41,7 +41,7 @@ def used_up(series: Series, ceiling: Ceiling) -> Mask | None:
     return _empty(series, metric)
 
 
-def _empty(series: Series, metric: str) -> Mask:
+def _empty(series: MetricSeries, metric: str) -> Mask:
     """The points at which a balance was used up; between two points of it, the earlier counts."""
     np = numpy()
     balance = series.metrics[metric]
@@ -51,7 +51,7 @@ def _empty(series: Series, metric: str) -> Mask:
     return empty
 
 
-def surplus(series: Series, instance: InstanceClass) -> float | None:
+def surplus(series: MetricSeries, instance: InstanceClass) -> float | None:
     """vCPU hours of surplus credits that a class in Unlimited mode used while it had none left.
 
     What it used below its baseline at other times may pay some of them back.
@@ -69,7 +69,7 @@ def surplus(series: Series, instance: InstanceClass) -> float | None:
     return above * series.step / 3600
 
 
-def burst_credits_used_up(series: Series) -> Iterator[tuple[str, str, float, float]]:
+def burst_credits_used_up(series: MetricSeries) -> Iterator[tuple[str, str, float, float]]:
     """Each balance that ran out: metric, unit, the value that counts as used up, minutes."""
     np = numpy()
     for metric, unit, empty, _ in BALANCES:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
-from mrtuner.described import Doc
+from mrtuner.described import Doc, document_name
 from mrtuner.limits.burst_balances import BALANCE_OF, SCALE
 from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import Plateau, inside, numpy
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ class Support(StrEnum):
     SILENT = "silent"
 
 
+@document_name("Evidence")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class CeilingEvidence:
     """What another metric says about a ceiling."""
 
     metric: Annotated[str, Doc("CloudWatch's name of the metric")]
@@ -77,8 +78,8 @@ class Evidence:
 
 
 def waiting(
-    series: Series, there: Mask, elsewhere: Mask, rate: float = REQUEST_RATE
-) -> Iterator[Evidence]:
+    series: MetricSeries, there: Mask, elsewhere: Mask, rate: float = REQUEST_RATE
+) -> Iterator[CeilingEvidence]:
     """Compare an operation's time at the plateau with its time when nothing was flat.
 
     `rate` is how many bytes of one request are carried per second, at least.
@@ -110,7 +111,7 @@ def waiting(
             yield _alone(metric, taken, _bytes_of(series, at))
 
 
-def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Evidence]:
+def sessions(series: MetricSeries, there: Mask, elsewhere: Mask) -> Iterator[CeilingEvidence]:
     """Compare waiting sessions per operation, by means: a median of counts is often zero."""
     np = numpy()
     operations, waiting = series.total("ReadIOPS", "WriteIOPS"), series.metrics.get(WAITING)
@@ -124,7 +125,7 @@ def sessions(series: Series, there: Mask, elsewhere: Mask) -> Iterator[Evidence]
     if off.sum() < _ENOUGH:
         if many >= SESSIONS_WAIT:
             text = f"{WAITING}: {many:.1f} on average, with no calm time to compare with"
-            yield Evidence(metric=WAITING, says=Support.CONFIRMS, because=text, ratio=many,
+            yield CeilingEvidence(metric=WAITING, says=Support.CONFIRMS, because=text, ratio=many,
                             requests=many)  # fmt: skip
         return
     now, before = (float(waiting[mask].sum() / operations[mask].sum()) for mask in (at, off))
@@ -144,15 +145,15 @@ class _Taken:
     larger: float = 0.0  # seconds that its bytes take, beyond those of one elsewhere
 
 
-def _idle(metric: str, requests: float) -> Evidence:
+def _idle(metric: str, requests: float) -> CeilingEvidence:
     """The evidence of a device that is idle at some moments."""
     text = f"{metric}: {requests:.2g} requests in flight on average, so nothing delays them"
-    return Evidence(
+    return CeilingEvidence(
         metric=metric, says=Support.CONTRADICTS, because=text, requests=requests, decisive=True
     )  # fmt: skip
 
 
-def _alone(metric: str, taken: _Taken, size: float) -> Evidence:
+def _alone(metric: str, taken: _Taken, size: float) -> CeilingEvidence:
     """The evidence of an operation's time where there is no calm time to compare with."""
     usual = USUAL_TIME + size / REQUEST_RATE
     ratio = min(taken.now / usual, _MOST_RATIO)
@@ -162,10 +163,12 @@ def _alone(metric: str, taken: _Taken, size: float) -> Evidence:
         "is no calm time to compare with, but a volume that is not at a limit takes "
         f"{usual * 1e3:.2g} ms at most"
     )
-    return Evidence(metric=metric, says=says, because=text, ratio=ratio, requests=taken.requests)
+    return CeilingEvidence(
+        metric=metric, says=says, because=text, ratio=ratio, requests=taken.requests
+    )
 
 
-def _compared(series: Series, metric: str, taken: _Taken) -> Evidence:
+def _compared(series: MetricSeries, metric: str, taken: _Taken) -> CeilingEvidence:
     """Compare an operation's time here and elsewhere, less the time that its extra bytes take."""
     now, before, larger = taken.now, taken.before, taken.larger
     expected = before + larger
@@ -178,10 +181,12 @@ def _compared(series: Series, metric: str, taken: _Taken) -> Evidence:
     text = f"{metric}: {now * 1e3:.3g} ms per operation here, {before * 1e3:.3g} ms elsewhere"
     if larger > 0.2 * before:
         text += f"; larger operations may explain {larger * 1e3:.3g} ms of the difference"
-    return Evidence(metric=metric, says=says, because=text, ratio=ratio, requests=taken.requests)
+    return CeilingEvidence(
+        metric=metric, says=says, because=text, ratio=ratio, requests=taken.requests
+    )
 
 
-def _sizes(series: Series) -> Values | None:
+def _sizes(series: MetricSeries) -> Values | None:
     """The bytes of an operation at each point; NaN where there was none, None if unknown."""
     np = numpy()
     operations = series.total("ReadIOPS", "WriteIOPS")
@@ -194,7 +199,7 @@ def _sizes(series: Series) -> Values | None:
     return sizes
 
 
-def _bytes_of(series: Series, at: Mask) -> float:
+def _bytes_of(series: MetricSeries, at: Mask) -> float:
     """The bytes of an operation, the median; 0 if unknown."""
     np = numpy()
     sizes = _sizes(series)
@@ -203,7 +208,7 @@ def _bytes_of(series: Series, at: Mask) -> float:
     return float(np.nanmedian(sizes[at]))
 
 
-def _bytes_more(series: Series, at: Mask, off: Mask) -> float:
+def _bytes_more(series: MetricSeries, at: Mask, off: Mask) -> float:
     """How many bytes larger an operation is at the plateau; 0 if unknown."""
     here, elsewhere = _bytes_of(series, at), _bytes_of(series, off)
     return max(here - elsewhere, 0.0) if here and elsewhere else 0.0
@@ -229,7 +234,7 @@ def _word(ratio: float) -> Support:
     return Support.CONTRADICTS if ratio <= DOES_NOT_WAIT else Support.SILENT
 
 
-def _operation_times(series: Series) -> dict[str, Values]:
+def _operation_times(series: MetricSeries) -> dict[str, Values]:
     """Seconds of one operation, by every available way to measure them."""
     np = numpy()
     operations = series.total("ReadIOPS", "WriteIOPS")
@@ -252,8 +257,8 @@ def _operation_times(series: Series) -> dict[str, Values]:
 
 
 def balances(
-    series: Series, resource: Resource, plateau: Plateau, ceiling: Ceiling
-) -> Iterator[Evidence]:
+    series: MetricSeries, resource: Resource, plateau: Plateau, ceiling: Ceiling
+) -> Iterator[CeilingEvidence]:
     np = numpy()
     metric = BALANCE_OF.get((ceiling.part, resource))
     if metric is None or metric not in series.metrics:
@@ -273,4 +278,4 @@ def balances(
     elif ceiling.kind is CeilingKind.BURST and left > most:
         text = f"{text}, so the burst limit can apply"
     decisive = says is Support.CONTRADICTS
-    yield Evidence(metric=metric, says=says, because=text, decisive=decisive)
+    yield CeilingEvidence(metric=metric, says=says, because=text, decisive=decisive)

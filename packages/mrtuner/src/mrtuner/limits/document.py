@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from mrtuner.documents import UNSET, Doc, Document, NotJudged, Struct, UnsetType, convert, field
 from mrtuner.limits.assess import calendar, spans
 from mrtuner.limits.ceilings import CeilingKind, Resource, binding
-from mrtuner.limits.confirmation import Evidence
+from mrtuner.limits.confirmation import CeilingEvidence
 from mrtuner.limits.fleet import FleetPegged
 from mrtuner.limits.remedies import Demand
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mrtuner.limits.ceilings import Ceiling
     from mrtuner.limits.fleet import CheckedInstance
     from mrtuner.limits.forecast import Forecast
-    from mrtuner.limits.metrics.series import Series
+    from mrtuner.limits.metrics.series import MetricSeries
     from mrtuner.limits.reached import Pegged
     from mrtuner.limits.remedies import Candidate
 
@@ -66,7 +66,7 @@ class PeggedResource(Struct):
     edge_above: Annotated[float, Doc("density of points at the level over that just above it")]
     edge_below: Annotated[float, Doc("density of points at the level over that just below it")]
     calm: Annotated[float, Doc("point-to-point noise at the level over that elsewhere")]
-    evidence: Annotated[list[Evidence], Doc("what other metrics say")]
+    evidence: Annotated[list[CeilingEvidence], Doc("what other metrics say")]
     spans: Annotated[list[tuple[str, str]], Doc("start and end of each stretch, ISO 8601")]
     calendar: Annotated[list[list[float]], Doc("minutes by weekday (Monday first) and hour")]
 
@@ -222,7 +222,7 @@ def _ceiling(one: Ceiling, binding: bool | UnsetType = UNSET) -> CeilingEntry:
     )
 
 
-def _pegged(one: Pegged, series: Series) -> PeggedResource:
+def _pegged(one: Pegged, series: MetricSeries) -> PeggedResource:
     flat = one.plateau
     return PeggedResource(
         resource=one.resource,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Final
 
 from mrtuner.aws import rds
@@ -20,8 +19,8 @@ from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.limits.assess import Limits, limits
 from mrtuner.limits.ceilings import Resource
-from mrtuner.limits.metrics.fetch import Fetched, Tell, fetch_all
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.fetch import Fetched, fetch_all
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Pegged
 
 ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
@@ -87,12 +86,10 @@ def fleet(
     account: Account,
     *,
     connections: Connections = lambda _class: None,
-    tell: Tell | None = None,
-    cache: Path | None = None,
 ) -> Iterator[CheckedInstance]:
     """Yield a row for each instance as it is fetched. AwsError for what AWS refuses."""
     region = region_of(client("cloudwatch", account))
-    for one in fetch_all(of, start, end, account, metrics=METRICS, tell=tell, cache=cache):
+    for one in fetch_all(of, start, end, account, metrics=METRICS):
         yield _row(region, one, connections)
 
 
@@ -126,7 +123,7 @@ def _as_row(
     )
 
 
-def _reached(at: Pegged, series: Series) -> FleetPegged:
+def _reached(at: Pegged, series: MetricSeries) -> FleetPegged:
     return FleetPegged(
         resource=at.resource,
         level=at.plateau.level,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.ceilings import Ceiling, Resource, binding
 from mrtuner.limits.levels import totals
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Findings
 from mrtuner.stats.plateaus import numpy
 
@@ -46,7 +46,9 @@ class Forecast:
     because: str
 
 
-def forecasts(series: Series, known: Sequence[Ceiling], findings: Findings) -> Iterator[Forecast]:
+def forecasts(
+    series: MetricSeries, known: Sequence[Ceiling], findings: Findings
+) -> Iterator[Forecast]:
     """Forecast every resource that has a ceiling, is not at one, and was measured long enough."""
     held = {one.resource for one in findings.pegged}
     for resource, values in totals(series).items():
@@ -58,7 +60,7 @@ def forecasts(series: Series, known: Sequence[Ceiling], findings: Findings) -> I
             yield _line(series, resource, ceiling.value, days, busy)
 
 
-def _daily(series: Series, values: Values) -> tuple[Values, Values]:
+def _daily(series: MetricSeries, values: Values) -> tuple[Values, Values]:
     np = numpy()
     length = 86_400 // series.step
     count = len(values) // length if length else 0
@@ -69,7 +71,7 @@ def _daily(series: Series, values: Values) -> tuple[Values, Values]:
 
 
 def _line(
-    series: Series, resource: Resource, ceiling: float, days: Values, busy: Values
+    series: MetricSeries, resource: Resource, ceiling: float, days: Values, busy: Values
 ) -> Forecast:
     line = _fitted(days, busy)
     grows = line.slope - _t95(line.count - 2) * line.slope_error > 0
@@ -119,7 +121,7 @@ def _fitted(days: Values, busy: Values) -> _Fit:
     )  # fmt: skip
 
 
-def _reached(series: Series, line: _Fit, ceiling: float, side: int) -> datetime | None:
+def _reached(series: MetricSeries, line: _Fit, ceiling: float, side: int) -> datetime | None:
     """When the line or its edge reaches the ceiling, to a tenth of a day; a day counts at noon."""
     steps = (place / 10 for place in range(10 * _AHEAD * line.count + 1))
     found = next((day for day in steps if line.at(day, side) >= ceiling), None)

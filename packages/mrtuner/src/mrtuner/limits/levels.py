@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.burst_balances import used_up
 from mrtuner.limits.ceilings import Ceiling, Resource
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import (
     BAND,
     HOLE,
@@ -70,7 +70,7 @@ DISK: Final = frozenset({Resource.THROUGHPUT, Resource.IOPS, *DIRECTIONS})
 
 
 def flat(
-    series: Series, known: Sequence[Ceiling], every: Mapping[Resource, Values]
+    series: MetricSeries, known: Sequence[Ceiling], every: Mapping[Resource, Values]
 ) -> dict[Resource, list[Plateau]]:
     """Where each resource ran flat, or was at a baseline without credits."""
     return {
@@ -83,7 +83,7 @@ def flat(
 
 
 def held(
-    series: Series, known: Sequence[Ceiling], every: Mapping[Resource, Values]
+    series: MetricSeries, known: Sequence[Ceiling], every: Mapping[Resource, Values]
 ) -> dict[Resource, list[Plateau]]:
     """Runs of the disk that are too short or too rough to stand out by themselves.
 
@@ -166,7 +166,7 @@ def _means(values: Values) -> Values:
     return means
 
 
-def totals(series: Series) -> dict[Resource, Values]:
+def totals(series: MetricSeries) -> dict[Resource, Values]:
     """What each resource carried; only those with all parts measured."""
     parts = {**PARTS, **DIRECTIONS} if series.apart else PARTS
     found = {resource: series.total(*names) for resource, names in parts.items()}
@@ -196,7 +196,7 @@ def busiest(values: Values) -> float:
 
 
 def _without_credits(
-    series: Series, known: Sequence[Ceiling], resource: Resource, values: Values
+    series: MetricSeries, known: Sequence[Ceiling], resource: Resource, values: Values
 ) -> Iterator[Plateau]:
     """Stretches at a baseline while its balance was used up, whatever the level looks like."""
     for one in known:

@@ -16,7 +16,7 @@ from mrtuner.limits.confirmation import (
     DOES_NOT_WAIT,
     REQUEST_RATE,
     REQUEST_RATE_AT_UNKNOWN,
-    Evidence,
+    CeilingEvidence,
     Support,
     balances,
     nearby,
@@ -34,7 +34,7 @@ from mrtuner.limits.levels import (
     held,
     totals,
 )
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import BAND, Plateau, inside, united
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Pegged:
     resource: Resource
     plateau: Plateau
     ceiling: Ceiling | None  # None: an unknown ceiling at this level
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[CeilingEvidence, ...]
     others: tuple[Ceiling, ...] = ()  # current ceilings at the same level: it may be one of them
 
     @property
@@ -96,7 +96,7 @@ class Findings:
     steady: tuple[Steady, ...]
 
 
-def reached_ceilings(series: Series, known: Sequence[Ceiling]) -> Findings:
+def reached_ceilings(series: MetricSeries, known: Sequence[Ceiling]) -> Findings:
     """Find every ceiling, known or not, in every resource with metrics."""
     every = totals(series)
     often, rarely = flat(series, known, every), held(series, known, every)
@@ -144,7 +144,7 @@ def _by_the_queue(one: Pegged) -> bool:
     return any(said.ratio and said.says is Support.CONFIRMS for said in one.evidence)
 
 
-def _held_long(one: Pegged, series: Series) -> bool:
+def _held_long(one: Pegged, series: MetricSeries) -> bool:
     """Whether a current ceiling held for long and requests waited, if less than is clear."""
     minutes, run = LASTS
     lasted = (
@@ -225,7 +225,7 @@ def _same(one: Pegged, other: Pegged) -> bool:
 
 
 def _judge(
-    series: Series,
+    series: MetricSeries,
     known: Sequence[Ceiling],
     resource: Resource,
     plateau: Plateau,
@@ -249,13 +249,13 @@ def _judge(
 
 
 def _named(
-    series: Series, resource: Resource, plateau: Plateau, fitting: Sequence[Ceiling],
+    series: MetricSeries, resource: Resource, plateau: Plateau, fitting: Sequence[Ceiling],
     known: Sequence[Ceiling],
-) -> tuple[Ceiling | None, tuple[Evidence, ...]]:  # fmt: skip
+) -> tuple[Ceiling | None, tuple[CeilingEvidence, ...]]:  # fmt: skip
     """The first of these ceilings that no balance refutes, and what its balance says."""
     bursts = {one.part for one in known
               if one.resource is resource and one.kind is CeilingKind.BURST}  # fmt: skip
-    said: tuple[Evidence, ...] = ()
+    said: tuple[CeilingEvidence, ...] = ()
     for one in fitting:
         # Where nothing bursts, a balance stays full and the baseline applies all the same.
         said = tuple(balances(series, resource, plateau, one)) if one.part in bursts else ()
@@ -275,11 +275,11 @@ def within(level: float, known: Sequence[Ceiling], resource: Resource) -> list[C
 
 
 def _no_ceiling(
-    series: Series,
+    series: MetricSeries,
     resource: Resource,
     plateau: Plateau,
     ceiling: Ceiling | None,
-    evidence: Sequence[Evidence],
+    evidence: Sequence[CeilingEvidence],
 ) -> str | None:
     """Why a plateau is not a ceiling, or None if it is one."""
     said = {one.says for one in evidence}
@@ -292,7 +292,7 @@ def _no_ceiling(
 
 
 def _no_unknown_one(
-    series: Series, resource: Resource, plateau: Plateau, evidence: Sequence[Evidence]
+    series: MetricSeries, resource: Resource, plateau: Plateau, evidence: Sequence[CeilingEvidence]
 ) -> str | None:
     """Why a plateau is not an unknown ceiling, where no table lists a limit; None if it is."""
     if resource not in DISK:
@@ -318,8 +318,8 @@ def _no_unknown_one(
 
 
 def _of_the_disk(
-    series: Series, resource: Resource, plateau: Plateau, calm: Mask, rate: float
-) -> Iterator[Evidence]:
+    series: MetricSeries, resource: Resource, plateau: Plateau, calm: Mask, rate: float
+) -> Iterator[CeilingEvidence]:
     """The queue's evidence, compared with the calm time around.
 
     Calm is where nothing was flat and less was carried: what is at the level as well, but too

@@ -19,7 +19,7 @@ from mrtuner.errors import BadValue
 from mrtuner.limits.ceilings import Ceiling, Resource, binding, ceilings
 from mrtuner.limits.confirmation import WAITING
 from mrtuner.limits.levels import DISK, totals
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Findings, pegged_mask
 from mrtuner.stats.plateaus import numpy
 from mrtuner.units import MiB
@@ -71,7 +71,7 @@ class Candidate:
         return not self.lacks
 
 
-def needs(series: Series, findings: Findings) -> dict[Resource, Demand]:
+def needs(series: MetricSeries, findings: Findings) -> dict[Resource, Demand]:
     """What every measured resource needs."""
     return {
         resource: _need(series, findings, resource, values)
@@ -167,7 +167,7 @@ def _need_of(wanted: Mapping[Resource, Demand], resource: Resource, unit: int, s
     return -int(-wanted[resource].need // (unit * step)) * step
 
 
-def _need(series: Series, findings: Findings, resource: Resource, values: Values) -> Demand:
+def _need(series: MetricSeries, findings: Findings, resource: Resource, values: Values) -> Demand:
     np = numpy()
     seen = float(np.nanquantile(values, QUANTILE)) if np.isfinite(values).any() else 0.0
     held = [one.plateau.level for one in findings.pegged if one.resource is resource]
@@ -179,7 +179,7 @@ def _need(series: Series, findings: Findings, resource: Resource, values: Values
 
 
 def _at_most(
-    series: Series, findings: Findings, resource: Resource, values: Values
+    series: MetricSeries, findings: Findings, resource: Resource, values: Values
 ) -> float | None:
     """Operations in the queue over an operation's time in quiet minutes, in the resource's unit."""
     np = numpy()
@@ -210,7 +210,7 @@ def _of_sums(waiting: Values, operations: Values) -> float:
     return float(waiting.sum() / operations.sum())
 
 
-def _any_pegged(series: Series, findings: Findings) -> Mask:
+def _any_pegged(series: MetricSeries, findings: Findings) -> Mask:
     np = numpy()
     masks = [pegged_mask(findings.pegged, resource, series.points) for resource in DISK]
     found: Mask = np.logical_or.reduce(masks)

@@ -10,7 +10,7 @@ from mrtuner.catalog.volumes import Volume
 from mrtuner.limits.burst_balances import burst_credits_used_up, surplus
 from mrtuner.limits.ceilings import BURST_MINUTES, Ceiling, CeilingKind, Resource, binding, peak
 from mrtuner.limits.levels import DISK, HIGH, totals
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Pegged
 from mrtuner.limits.remedies import Candidate
 from mrtuner.wording import enumerated
@@ -82,7 +82,7 @@ def surplus_words(hours: float) -> str:
     )
 
 
-def verdict(series: Series, pegged: Sequence[Pegged], instance: InstanceClass | None) -> str:
+def verdict(series: MetricSeries, pegged: Sequence[Pegged], instance: InstanceClass | None) -> str:
     """What binds, in one sentence."""
     if not pegged:
         extra = surplus(series, instance) if instance is not None else None

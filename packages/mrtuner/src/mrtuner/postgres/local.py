@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from mrtuner.postgres.reader import rows_of
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
 
 _PROC: Final = Path("/proc")
 #: A backend records its start a little after the fork; the two clocks are not read simultaneously.
@@ -36,19 +41,25 @@ def postmaster(backend: int, age: float, proc: Path = _PROC) -> int | None:
     return found.parent if parent is not None and _is_postgres(parent) else None
 
 
-def is_postgres(pid: int, proc: Path = _PROC) -> bool:
+def postmaster_of(conn: Connection) -> int | None:
+    """Return the postmaster of a session's server if it runs here, else None."""
+    (row,) = rows_of(conn, "backend", conn.info.server_version)
+    return postmaster(row["pid"], row["age"])
+
+
+def is_postgres(pid: int) -> bool:
     """Whether a process of PostgreSQL has this id here."""
-    found = _process(proc, pid)
+    found = _process(_PROC, pid)
     return found is not None and _is_postgres(found)
 
 
-def uncollected(pid: int, proc: Path = _PROC) -> bool:
+def uncollected(pid: int) -> bool:
     """Whether a process has ended, but its parent has not yet collected its exit status.
 
     A server that we start is inherited by the first process, which in a container may collect such
     statuses late or never. OSError if there is no such process. Source: proc(5), /proc/PID/stat.
     """
-    return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def _process(proc: Path, pid: int) -> _Process | None:

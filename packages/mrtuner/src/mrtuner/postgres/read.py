@@ -32,7 +32,7 @@ from mrtuner.postgres.model import (
 )
 from mrtuner.postgres.pending import waiting
 from mrtuner.postgres.platform import Clues, platform
-from mrtuner.postgres.reader import SEE_STATS, USUAL, Patience, Reader, Row
+from mrtuner.postgres.reader import SEE_STATS, USUAL, QueryTimeouts, Reader, Row
 from mrtuner.units import Bytes
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _ORIGINS: Final[dict[str, Origin]] = {
 _SEE_SETTINGS: Final = "Connect as a superuser, or GRANT pg_read_all_settings to the role."
 
 
-def read(conn: Connection, patience: Patience = USUAL) -> Server:
+def read(conn: Connection, patience: QueryTimeouts = USUAL) -> Server:
     """Return everything MrTuner needs to know about the server at `conn`, an autocommit session.
 
     Only reads. A query that takes longer than `patience` is cancelled; what it reads is missing.

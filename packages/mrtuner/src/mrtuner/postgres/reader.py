@@ -17,14 +17,14 @@ SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class QueryTimeouts:
     """How long one query may take, and wait for a lock such as another session's ALTER TABLE."""
 
     statement: str = "30s"
     lock: str = "2s"
 
 
-USUAL: Final = Patience()
+USUAL: Final = QueryTimeouts()
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Reader:
 
     conn: Connection
     version_num: int
-    patience: Patience = USUAL
+    patience: QueryTimeouts = USUAL
     missing: list[Missing] = field(default_factory=list)
 
     def rows(self, name: str) -> list[Row]:

@@ -68,7 +68,7 @@ class Trigger(Source, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RehearsalPatience:
     """How long to wait at each step [s]."""
 
     before: float = 5.0  # of steady answers before anything is done
@@ -108,7 +108,7 @@ def rehearse(
     trigger: Trigger,
     ways: Sequence[Probes],
     *,
-    patience: Patience | None = None,
+    patience: RehearsalPatience | None = None,
     sources: Sequence[Source] = (),
     tell: Tell = lambda _text: None,
 ) -> tuple[Run, ...]:
@@ -116,7 +116,7 @@ def rehearse(
 
     Raises MrTunerError, before anything is set off, if the server does not answer steadily.
     """
-    allowed = patience or Patience()
+    allowed = patience or RehearsalPatience()
     with ExitStack() as stack:
         for probes in ways:
             stack.enter_context(probes)
@@ -137,7 +137,7 @@ def rehearse(
         )
 
 
-def _require_steady(ways: Sequence[Probes], patience: Patience) -> None:
+def _require_steady(ways: Sequence[Probes], patience: RehearsalPatience) -> None:
     for probes in ways:
         if not probes.wait_until_steady(patience.before, patience=patience.before + 30):
             raise MrTunerError(
@@ -155,7 +155,7 @@ class _Watch:
         trigger: Trigger,
         ways: Sequence[Probes],
         sources: Sequence[Source],
-        patience: Patience,
+        patience: RehearsalPatience,
         tell: Tell,
     ) -> None:
         self.trigger, self.ways, self.sources = trigger, ways, sources

@@ -26,9 +26,9 @@ class Secret:
 
     readable = True
 
-    def __init__(self, arn: str, service: Any = None) -> None:
+    def __init__(self, arn: str) -> None:
         self.arn = arn
-        self.service = service or client("secretsmanager", Account(region=_region(arn)))
+        self.service = client("secretsmanager", Account(region=_region(arn)))
 
     def check(self) -> None:
         """Raise BadValue if the secret is missing or not an object, AwsError if AWS fails."""

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from mrtuner.documents import Doc, Document, field
 from mrtuner.search.model import (
+    BindingEvidence,
     Earlier,
-    Evidence,
     Goal,
     Measured,
     Schedule,
@@ -52,7 +52,9 @@ class SearchDocument(Document, tag="mrtuner.search/1"):
     calibration: Annotated[
         Measured | None, Doc("the advice against itself: the noise of this machine")
     ]
-    evidence: Annotated[list[Evidence], Doc("what holds the load back, seen under the advice")]
+    evidence: Annotated[
+        list[BindingEvidence], Doc("what holds the load back, seen under the advice")
+    ]
     searched: Annotated[list[SearchedSetting], Doc("the settings that are searched")]
     left_out: Annotated[list[SettingLeftOut], Doc("those that are not, and why")]
     trials: Annotated[list[Trial], Doc("in the order in which they ran")]

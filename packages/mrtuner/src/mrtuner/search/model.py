@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from mrtuner.bench.load.pgbench import Builtin
 from mrtuner.bench.plan.model import Script
-from mrtuner.described import Doc
+from mrtuner.described import Doc, document_name
 from mrtuner.stats.comparison import Verdict
 
 #: Values by the names of settings, as in a configuration file.
@@ -95,8 +95,9 @@ class Schedule:
     runs: Annotated[int, Doc("runs of a pair; three on a live server")] = 2
 
 
+@document_name("Evidence")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class BindingEvidence:
     """Something that may hold the load back, and what was seen of it under the advice."""
 
     mechanism: Annotated[str, Doc("its name")]
@@ -252,7 +253,7 @@ class Search:
     busy: str | None = None
     unknown: list[str] = field(default_factory=list)
     calibration: Measured | None = None
-    evidence: list[Evidence] = field(default_factory=list)
+    evidence: list[BindingEvidence] = field(default_factory=list)
     searched: list[SearchedSetting] = field(default_factory=list)
     left_out: list[SettingLeftOut] = field(default_factory=list)
     trials: list[Trial] = field(default_factory=list)

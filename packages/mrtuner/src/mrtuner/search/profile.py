@@ -11,10 +11,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.search.model import Evidence
+from mrtuner.search.model import BindingEvidence
 
 if TYPE_CHECKING:
-    from mrtuner.bench.record.model import MeasuredRun
+    from mrtuner.bench.record.document import MeasuredRun
 
 _TABLE: Final = Path(__file__).with_name("knobs.json")
 #: Waits that say nothing about the length of a statement itself.
@@ -68,10 +68,10 @@ def of_run(sample: MeasuredRun) -> Seen:
     )  # fmt: skip
 
 
-def evidence(samples: Sequence[Seen], cpus: int) -> tuple[Evidence, ...]:
+def evidence(samples: Sequence[Seen], cpus: int) -> tuple[BindingEvidence, ...]:
     """Return what was seen of each mechanism in the runs of one side, on this many CPUs."""
     return tuple(
-        Evidence(
+        BindingEvidence(
             mechanism=one.name, meaning=one.meaning, value=_rounded(_seen(one, samples, cpus)),
             least=one.least,
         )

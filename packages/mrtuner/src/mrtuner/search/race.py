@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.stats.comparison import FEWEST_PAIRS, Pair, Verdict, compare
 
 if TYPE_CHECKING:
-    from mrtuner.search.model import Evidence, Outcome
+    from mrtuner.search.model import BindingEvidence, Outcome
 
 #: A trial that is surely slower than this share of the best so far is stopped.
 _LOST: Final = 0.95
@@ -39,7 +39,7 @@ class Raced:
     verdict: Verdict = Verdict.UNDECIDED
     refused: tuple[str, ...] = ()  # why there is no verdict
     cautions: tuple[str, ...] = ()  # what weakens it
-    evidence: tuple[Evidence, ...] = field(default=())  # of the first side
+    evidence: tuple[BindingEvidence, ...] = field(default=())  # of the first side
     unknown: tuple[str, ...] = ()  # why pairs do not count, one for each
     tripped: str | None = None  # what the guard of a live server saw
     seconds: float = 0.0

@@ -20,7 +20,7 @@ from mrtuner.bench.engine.run import RunFiles
 from mrtuner.bench.load.pgbench import initialise
 from mrtuner.bench.plan.model import GridCell, Plan, Variant, Workload
 from mrtuner.bench.proof import RunningServer
-from mrtuner.bench.record.model import MeasuredRun
+from mrtuner.bench.record.document import MeasuredRun
 from mrtuner.bench.series import Task, measure
 from mrtuner.bench.server import guard, instance, scratch, sites
 from mrtuner.bench.server.copying import copy_database

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mrtuner.catalog import Parameter
 from mrtuner.errors import BadValue
-from mrtuner.search.model import Evidence, SearchedSetting, SettingLeftOut
+from mrtuner.search.model import BindingEvidence, SearchedSetting, SettingLeftOut
 from mrtuner.search.profile import table
 from mrtuner.units import Bytes, memory_unit
 
@@ -152,7 +152,10 @@ def suggested(searched: Sequence[SearchedSetting], server: Server) -> dict[str, 
 
 
 def choose(
-    seen: Sequence[Evidence], server: Server, advice: Mapping[str, str], keep: Collection[str]
+    seen: Sequence[BindingEvidence],
+    server: Server,
+    advice: Mapping[str, str],
+    keep: Collection[str],
 ) -> tuple[list[SearchedSetting], list[SettingLeftOut]]:
     """Return the settings to search, by what binds, and those left out with the reason."""
     known = {one.mechanism: one for one in seen}
@@ -176,7 +179,7 @@ def choose(
 
 
 def _why_not(
-    entry: Mapping[str, Any], seen: Evidence | None, server: Server, keep: Collection[str]
+    entry: Mapping[str, Any], seen: BindingEvidence | None, server: Server, keep: Collection[str]
 ) -> str | None:
     if entry["name"] not in server.parameters:
         return "this version does not have it"

@@ -127,13 +127,13 @@ def compare(
     )
 
 
-def calibrate(pairs: Sequence[Pair], *, alpha: float = 0.05) -> Calibration:
+def calibrate(pairs: Sequence[Pair]) -> Calibration:
     """Judge pairs that measured the same configuration twice: the machine's own noise.
 
     One false alarm in twenty calibrations is expected; more of them mean that the pairs are not
     independent, and that no verdict from this machine can be trusted.
     """
-    seen = compare(pairs, alpha=alpha)
+    seen = compare(pairs)
     return Calibration(
         pairs=seen.pairs,
         ratio=seen.ratio,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 from random import Random
 from statistics import fmean, pstdev
 from typing import Final
@@ -20,6 +19,8 @@ from mrtuner.errors import BadValue
 APART: Final = 1.15
 #: Two groups must explain this share of the variance; any split of uniform times explains 3/4.
 EXPLAINED: Final = 0.85
+#: Deals from which the level of chance is taken.
+_DRAWS: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,8 @@ def split(times: Sequence[float]) -> Split:
     return Split((len(ranked) - cut) / len(ranked), ratio)
 
 
-def chance(
-    pieces: Sequence[Sequence[float]], *, seed: int, draws: int = 400, level: float = 0.95
-) -> float:
-    """Return the V that chance exceeds in 1 - `level` of the cases, from all workers' pieces.
+def chance(pieces: Sequence[Sequence[float]], *, seed: int) -> float:
+    """Return the V that chance exceeds in one case of twenty, from all workers' pieces.
 
     All pieces are shuffled and redealt, to each worker as many as it had: what remains is the
     spread among workers that do not really differ.
@@ -88,8 +87,8 @@ def chance(
     _check([sum(times) for times in pieces])
     dealer = Random(seed)  # noqa: S311 - a simulation
     every = [time for times in pieces for time in times]
-    found = sorted(_dealt(every, [len(times) for times in pieces], dealer) for _ in range(draws))
-    return found[min(draws - 1, ceil(level * draws) - 1)]
+    found = sorted(_dealt(every, [len(times) for times in pieces], dealer) for _ in range(_DRAWS))
+    return found[_DRAWS * 19 // 20 - 1]
 
 
 def _dealt(every: list[float], counts: Sequence[int], dealer: Random) -> float:

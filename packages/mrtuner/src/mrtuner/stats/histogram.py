@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final
+from typing import Annotated, Final
 
+from mrtuner.described import Doc, document_name
 from mrtuner.errors import BadValue
 
 DIGITS: Final = 3
@@ -20,11 +21,15 @@ DIGITS: Final = 3
 BEYOND: Final = 10
 
 
+@document_name("TransactionTimes")
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Times in whole microseconds and their counts, in ascending order."""
+    """A histogram of the times of single transactions."""
 
-    counts: tuple[tuple[int, int], ...] = ()
+    counts: Annotated[
+        tuple[tuple[int, int], ...],
+        Doc("microseconds, to three digits, and how often; ascending"),
+    ] = ()
 
     @property
     def total(self) -> int:

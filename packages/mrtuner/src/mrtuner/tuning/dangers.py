@@ -59,11 +59,10 @@ def dangers(
 
 
 def _danger(
-    name: str, text: str, consequence: str, *remedy: str,
-    evidence: tuple[str, ...] = (), harm_in: float | None = None,
-) -> Finding:  # fmt: skip
+    name: str, text: str, consequence: str, *remedy: str, evidence: tuple[str, ...] = ()
+) -> Finding:
     return Finding(
-        id=name, severity=Severity.DANGER, text=text, consequence=consequence, harm_in=harm_in,
+        id=name, severity=Severity.DANGER, text=text, consequence=consequence,
         evidence=evidence, remedy=tuple(filter(None, remedy)), basis="the settings in force",
     )  # fmt: skip
 

@@ -13,9 +13,10 @@ from mrtuner import __version__
 from mrtuner.answers.overview import overview
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.history.analysis.period import HistoryPeriod
-from mrtuner.history.analysis.series import Series, grid, shifted
+from mrtuner.history.analysis.series import grid, shifted
 from mrtuner.history.reading import History
 from mrtuner.history.recording.rounds import PACE
+from mrtuner.web import document
 from mrtuner.web.journal import attributed_changes
 from mrtuner.web.period import earlier, period_of
 from mrtuner.web.screens import SCREENS
@@ -88,8 +89,6 @@ def _answer(
     view: View, screen: Screen, charts: Sequence[Chart], tables: Sequence[Table],
     earlier_charts: Sequence[Chart],
 ) -> ScreenAnswer:  # fmt: skip
-    from mrtuner.web import document
-
     before = {one.name: one for one in earlier_charts}
     about, over = view.about, view.grid
     return document.ScreenAnswer(
@@ -106,37 +105,14 @@ def _answer(
             for one in attributed_changes(view.history, about) if one.change.what != PACE
         ],
         damaged=list(view.history.damaged),
-        story=_story(view) if screen.story else None,
-    )  # fmt: skip
-
-
-def _story(view: View) -> Any:
-    from mrtuner.web import document
-
-    found = story(view.history, view.about)
-    return document.ScreenStory(
-        unrecorded=list(found.unrecorded),
-        incidents=[
-            document.ScreenIncident(
-                kind=one.incident.kind, begin=one.incident.begin.timestamp(),
-                end=one.incident.end.timestamp(), text=one.incident.text,
-                screen=one.incident.screen,
-                shown=(one.begin.timestamp(), one.end.timestamp()),
-            )
-            for one in found.incidents
-        ],
+        story=story(view.history, about) if screen.story else None,
     )  # fmt: skip
 
 
 def _chart(of: Chart, before: Chart | None) -> Any:
-    from mrtuner.web import document
-
-    def lines(series: Sequence[Series]) -> list[document.ChartSeries]:
-        return [document.ChartSeries(name=one.name, values=one.values) for one in series]
-
     return document.Chart(
         name=of.name, title=of.title, help=of.help, unit=of.unit, stacked=of.stacked,
-        series=lines(of.series), before=lines(before.series) if before else [],
+        series=of.series, before=before.series if before else [],
         limits=[
             document.ChartLimit(name=name, value=float(value), reached=name in of.reached)
             for name, value in of.limits
@@ -147,8 +123,6 @@ def _chart(of: Chart, before: Chart | None) -> Any:
 
 
 def _table(of: Table) -> Any:
-    from mrtuner.web import document
-
     return document.ScreenTable(
         name=of.name, title=of.title,
         columns=[document.TableColumn(name=name, title=title, unit=unit)
@@ -174,8 +148,6 @@ def fleet_answer(
     servers: Collection[str] = (),
 ) -> FleetAnswer:  # fmt: skip
     """Return what a store holds: its instances, the one with the least headroom first."""
-    from mrtuner.web import document
-
     return document.FleetAnswer(
         directory=history.name, version=__version__, now=time.time(),
         screens=[

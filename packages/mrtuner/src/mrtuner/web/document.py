@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from mrtuner.documents import Doc, Document, Struct
-
-
-class ChartSeries(Struct):
-    """A line of a chart."""
-
-    name: Annotated[str, Doc("what it is of")]
-    values: Annotated[list[float | None], Doc("one a step; null: not sampled, or unknown")]
+from mrtuner.history.analysis.series import ChartLine
 
 
 class ChartLimit(Struct):
@@ -30,8 +25,8 @@ class Chart(Struct):
     help: Annotated[str, Doc("how to read it")]
     unit: Annotated[str, Doc("bytes/s, s, share, sessions, … of its values")]
     stacked: Annotated[bool, Doc("whether the lines add up")]
-    series: Annotated[list[ChartSeries], Doc("the largest first")]
-    before: Annotated[list[ChartSeries], Doc("the same in the period to compare with")]
+    series: Annotated[Sequence[ChartLine], Doc("the largest first")]
+    before: Annotated[Sequence[ChartLine], Doc("the same in the period to compare with")]
     limits: Annotated[list[ChartLimit], Doc("drawn across")]
     bands: Annotated[
         list[tuple[float, float]], Doc("begin and end of the times at a limit, shaded")

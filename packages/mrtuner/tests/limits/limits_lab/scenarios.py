@@ -49,7 +49,7 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.limits.ceilings import CeilingKind, Resource, ceilings
 from mrtuner.limits.examples.truth import Case, Limiter
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import numpy
 from mrtuner.units import KiB, MiB
 
@@ -151,7 +151,7 @@ def scenario(seed: int, *, days: int | None = None, kind: str | None = None) -> 
              if one.resource is not Resource.CPU or "CPUUtilization" in seen]  # fmt: skip
     return Case(
         seed=seed, kind=kind, instance=bench.instance, volume=bench.volume,
-        series=Series(start=bench.start, step=step, metrics=seen),
+        series=MetricSeries(start=bench.start, step=step, metrics=seen),
         truths=tuple(_limiter(one, whole) for one, whole, _ in known if _worth(whole, step)),
         hints=tuple(_limiter(one, partly) for one, whole, partly in known
                     if not _worth(whole, step) and partly.sum() * step >= WORTH_A_WORD * 60),

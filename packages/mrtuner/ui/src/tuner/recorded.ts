@@ -18,7 +18,7 @@ export function recorded(of: Answer): HTMLElement[] {
 
 /** The way back to the screens of the instance. */
 export function back(instance: string): HTMLElement {
-  const state = { ...DEFAULT, screen: "limits", instance };
+  const state = { ...DEFAULT, screen: "headroom", instance };
   return make("a", { class: "tuner-link", href: `./${address(state)}` }, `History of ${instance}`);
 }
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mrtuner.cli.common import options, prerequisites, terminal
-from mrtuner.cli.common.commands import Command
+from mrtuner.cli.common.commands import CliCommand
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def command() -> None:
     """
 
 
-@command.command("start", cls=Command)
+@command.command("start", cls=CliCommand)
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="PORT",
     help="Listen on this port of 127.0.0.1.  [default: a free one]",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from rdstune.fleet.document import RehearsalDocument
     from rdstune.fleet.maintenance import Upkeep
-    from rdstune.fleet.rehearsal import Patience, RehearsalPlan, Run
+    from rdstune.fleet.rehearsal import RehearsalPatience, RehearsalPlan, Run
     from rdstune.fleet.stagger import CalendarEntry
 
 
@@ -227,10 +227,10 @@ def _schedule(given: dict[str, Any]) -> Any:
     return Schedule(interval=given["every"], timeout=given["give_up"], kinds=kinds)
 
 
-def _patience(given: dict[str, Any]) -> Patience:
-    from rdstune.fleet.rehearsal import Patience
+def _patience(given: dict[str, Any]) -> RehearsalPatience:
+    from rdstune.fleet.rehearsal import RehearsalPatience
 
-    return Patience(
+    return RehearsalPatience(
         before=given["steady"], settle=given["steady"],
         quiet=given["quiet"] or (_QUEUED if given["action"] else _AT_ONCE),
         between=given["between"],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mrtuner.cli.common import exit_codes, options, progress, terminal
-from mrtuner.cli.common.commands import Command
+from mrtuner.cli.common.commands import CliCommand
 from mrtuner.tables import aligned
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def command() -> None:
     """
 
 
-@command.command("copy", cls=Command, short_help="Copy the newest snapshot of each instance.")
+@command.command("copy", cls=CliCommand, short_help="Copy the newest snapshot of each instance.")
 @click.option(
     "--from-region", "source", required=True, metavar="REGION", help="Region of the snapshots."
 )
@@ -103,7 +103,9 @@ def copy(
         ctx.exit(exit_codes.FAILED)
 
 
-@command.command("template", cls=Command, short_help="A Lambda function that copies on schedule.")
+@command.command(
+    "template", cls=CliCommand, short_help="A Lambda function that copies on schedule."
+)
 @options.output_option
 def template(output: Path | None) -> None:
     """Print the CloudFormation (SAM) template of a Lambda function that copies on a schedule.

@@ -17,7 +17,7 @@ from queue import Full, Queue
 from typing import Any, Final
 
 from mrtuner.aws import rds
-from mrtuner.aws.rds import Cluster, Instance, Scope
+from mrtuner.aws.rows import Instance, RdsCluster, Scope
 from mrtuner.aws.session import Account, client
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.ec2 import class_from_ec2
@@ -221,7 +221,7 @@ class _Region:
     workload: Workload
     classes: dict[str, InstanceClass | MrTunerError] = field(default_factory=dict)
     groups: dict[tuple[Scope, str], Mapping[str, str] | MrTunerError] = field(default_factory=dict)
-    clusters: dict[str, Cluster] | None = None
+    clusters: dict[str, RdsCluster] | None = None
 
     def row(self, instance: Instance) -> AuditRow:
         """Return the judged row of one instance."""
@@ -242,7 +242,7 @@ class _Region:
             note=self._note(instance.class_name),
         )
 
-    def _assessment(self, instance: Instance, cluster: Cluster | None) -> Assessment:
+    def _assessment(self, instance: Instance, cluster: RdsCluster | None) -> Assessment:
         try:
             values = self._values(instance, cluster)
             each = self._class(instance.class_name)
@@ -281,7 +281,7 @@ class _Region:
             return f"class {name} is not in our catalog: memory and vCPUs are taken from EC2"
         return None
 
-    def _values(self, instance: Instance, cluster: Cluster | None) -> Mapping[str, str]:
+    def _values(self, instance: Instance, cluster: RdsCluster | None) -> Mapping[str, str]:
         """Return the user-set values: the cluster group's, overridden by the instance group's."""
         above = self._group(cluster.group, Scope.CLUSTER) if cluster else {}
         return {**above, **self._group(_group(instance), Scope.INSTANCE)}
@@ -304,7 +304,7 @@ class _Region:
             return error
         return {one.name: one.value for one in set_by_users if one.value is not None}
 
-    def _cluster(self, identifier: str) -> Cluster | None:
+    def _cluster(self, identifier: str) -> RdsCluster | None:
         if self.clusters is None:
             self.clusters = {one.identifier: one for one in rds.clusters(self.api)}
         return self.clusters.get(identifier)
@@ -314,7 +314,7 @@ def _group(instance: Instance) -> str:
     return instance.groups[0].name if instance.groups else ""
 
 
-def _apply_status(instance: Instance, cluster: Cluster | None) -> str:
+def _apply_status(instance: Instance, cluster: RdsCluster | None) -> str:
     """Return the instance group's status, or the cluster group's if the latter is not in sync."""
     own = instance.groups[0].status if instance.groups else ""
     members = cluster.members if cluster else ()

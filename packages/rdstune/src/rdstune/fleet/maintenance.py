@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from mrtuner.aws import rds
-from mrtuner.aws.rows import Cluster, Instance, PendingAction
+from mrtuner.aws.rows import Instance, PendingAction, RdsCluster
 from rdstune.fleet import outage
 from rdstune.fleet.maintenance_windows import Occurrence, Window
 from rdstune.fleet.outage import Deployment, Outage, OutageKind
@@ -91,7 +91,7 @@ def _instances(client: Any, identifiers: Sequence[str]) -> Iterator[Instance]:
 
 def _clusters(
     client: Any, identifiers: Sequence[str], instances: Iterable[Instance]
-) -> dict[str, Cluster]:
+) -> dict[str, RdsCluster]:
     """Return the instances' clusters: the whole region in one call, or each read once."""
     names = dict.fromkeys(one.cluster for one in instances if one.cluster)
     if names and not identifiers:
@@ -103,7 +103,7 @@ def _actions(
     client: Any,
     identifiers: Sequence[str],
     instances: Iterable[Instance],
-    clusters: Mapping[str, Cluster],
+    clusters: Mapping[str, RdsCluster],
 ) -> Iterator[PendingAction]:
     """Yield pending actions: of the whole region in one call, or of the few resources asked for."""
     if not identifiers:
@@ -122,7 +122,7 @@ def _by_resource(actions: Iterable[PendingAction]) -> dict[str, list[PendingActi
 
 def upkeep(
     instance: Instance,
-    cluster: Cluster | None,
+    cluster: RdsCluster | None,
     actions: Mapping[str, Sequence[PendingAction]],
     *,
     now: datetime,
@@ -149,7 +149,7 @@ def _window(text: str | None) -> Window | None:
 
 
 def _cluster_work(
-    cluster: Cluster,
+    cluster: RdsCluster,
     actions: Mapping[str, Sequence[PendingAction]],
     where: Deployment,
     now: datetime,
@@ -229,7 +229,7 @@ def _by_itself(
 _NEVER_SHOWN: Final = "MasterUserPassword"
 
 
-def _changes(of: Instance | Cluster) -> Iterator[tuple[str, Any]]:
+def _changes(of: Instance | RdsCluster) -> Iterator[tuple[str, Any]]:
     """Yield the pending changes, without the empty entries that AWS leaves there."""
     for field, value in of.pending.items():
         if value not in (None, "", [], {}):
@@ -262,7 +262,7 @@ def _change(
 
 
 def _parameters(
-    instance: Instance, cluster: Cluster | None, others: Sequence[Work]
+    instance: Instance, cluster: RdsCluster | None, others: Sequence[Work]
 ) -> Iterator[Work]:
     for name, status in _group_statuses(instance, cluster):
         if status in WAITING:
@@ -271,7 +271,7 @@ def _parameters(
             yield _refused(name)
 
 
-def _group_statuses(instance: Instance, cluster: Cluster | None) -> Iterator[tuple[str, str]]:
+def _group_statuses(instance: Instance, cluster: RdsCluster | None) -> Iterator[tuple[str, str]]:
     for use in instance.groups:
         yield use.name, use.status
     for member in cluster.members if cluster else ():

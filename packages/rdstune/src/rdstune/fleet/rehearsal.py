@@ -21,12 +21,21 @@ from mrtuner.postgres.connect import resolved
 from mrtuner.rehearsal import run as rehearsal
 from mrtuner.rehearsal.probes import Probes, Schedule
 from mrtuner.rehearsal.production import production_tag
-from mrtuner.rehearsal.run import News, Patience, Tell
+from mrtuner.rehearsal.run import News, RehearsalPatience, Tell
 from rdstune.fleet import outage
 from rdstune.fleet.outage import Deployment, Outage
 
-__all__ = ["AVAILABLE", "Patience", "Reboot", "RehearsalPlan", "Run", "failover_trigger",
-           "leads_elsewhere", "plan", "rehearse"]  # fmt: skip
+__all__ = [
+    "AVAILABLE",
+    "Reboot",
+    "RehearsalPatience",
+    "RehearsalPlan",
+    "Run",
+    "failover_trigger",
+    "leads_elsewhere",
+    "plan",
+    "rehearse",
+]  # fmt: skip
 
 AVAILABLE: Final = "available"
 
@@ -168,14 +177,14 @@ def rehearse(
     drawn: RehearsalPlan,
     *,
     schedule: Schedule | None = None,
-    patience: Patience | None = None,
+    patience: RehearsalPatience | None = None,
     tell: Tell = lambda _text: None,
 ) -> tuple[Run, ...]:
     """Carry out the plan, as many times as it says; each run is observed from start to finish.
 
     Raises MrTunerError, before anything is done, when the server does not answer reliably.
     """
-    allowed = patience or Patience()
+    allowed = patience or RehearsalPatience()
     runs: list[Run] = []
     for number in range(drawn.times):
         if number:
@@ -188,7 +197,12 @@ def rehearse(
 
 
 def _run(
-    client: Any, dsn: str, drawn: RehearsalPlan, schedule: Schedule, patience: Patience, tell: Tell
+    client: Any,
+    dsn: str,
+    drawn: RehearsalPlan,
+    schedule: Schedule,
+    patience: RehearsalPatience,
+    tell: Tell,
 ) -> Run:
     trigger = Reboot(client, drawn)
     (run,) = rehearsal.rehearse(trigger, [Probes(dsn, schedule)], patience=patience, tell=tell)

@@ -18,7 +18,7 @@ from rdstune.group.source import GroupEntry, WrittenGroup
 from rdstune.group.terraform_files import files_beside, files_of_module
 
 if TYPE_CHECKING:
-    from mrtuner.aws.rds import GroupParameter
+    from mrtuner.aws.rows import GroupParameter
 
 __all__ = ["SUFFIXES", "GroupEntry", "WrittenGroup", "is_file", "read", "read_live", "read_text"]
 
@@ -82,8 +82,9 @@ def _read(text: str, reader: Reader | None, *, source: str) -> tuple[WrittenGrou
 def read_live(client: Any, name: str, *, cluster: bool = False) -> WrittenGroup:
     """Return a group's user-set values from AWS; AwsError with `not_found` if it does not exist."""
     from mrtuner.aws import rds
+    from mrtuner.aws.rows import Scope
 
-    scope = rds.Scope.CLUSTER if cluster else rds.Scope.INSTANCE
+    scope = Scope.CLUSTER if cluster else Scope.INSTANCE
     group = rds.group(client, name, scope)
     rows = rds.parameters(client, name, scope, source="user")
     return WrittenGroup(

@@ -61,8 +61,6 @@ def sizes(
     values: Mapping[str, str],
     request: GroupRequest,
     classes: Iterable[InstanceClass] | None = None,
-    *,
-    ceiling: float = USUAL_CEILING,
 ) -> list[Size]:
     """Return the group's `values` (ParameterValues by name) on each class, least memory first."""
     if classes is None:
@@ -71,7 +69,7 @@ def sizes(
     ordered = sorted(classes, key=lambda each: (each.memory, each.vcpus, each.name))
     for each in ordered:
         if request.alike(each) not in found:
-            found[request.alike(each)] = on_class(values, request, each, ceiling=ceiling)
+            found[request.alike(each)] = on_class(values, request, each)
     return [replace(found[request.alike(each)], instance_class=each) for each in ordered]
 
 
@@ -79,15 +77,13 @@ def on_class(
     values: Mapping[str, str],
     request: GroupRequest,
     each: InstanceClass,
-    *,
-    ceiling: float = USUAL_CEILING,
 ) -> Size:
     """Return the size of a group's `values` on one class."""
     memory = request.memory_of(each)
     budgets, outside = [], []
     for size in dict.fromkeys((memory.low, memory.value, memory.high)):
         running, _ = request.in_force(each, size, values)
-        budgets.append(_budget(running, request, each, size, ceiling))
+        budgets.append(_budget(running, request, each, size))
         outside += _outside(running, values, request)
     running, _ = request.in_force(each, memory.value, values)
     tightest = max(budgets, key=lambda budget: Fraction(budget.total, budget.ceiling))
@@ -118,7 +114,6 @@ def _budget(
     request: GroupRequest,
     each: InstanceClass,
     memory: Bytes,
-    ceiling: float,
 ) -> Budget:
     reckoned = request.reckoned(each, memory)
     if reckoned is not None:
@@ -127,7 +122,7 @@ def _budget(
         _chosen(running, request.family.major),
         major=request.family.major,
         workload=request.workload,
-        share=ceiling,
+        share=USUAL_CEILING,
         machine={"memory": memory, "cpus": each.vcpus},
         huge_pages=request.huge_pages(each, running.get("huge_pages")),
         active=reckoned.active if reckoned else None,

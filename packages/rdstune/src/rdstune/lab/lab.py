@@ -44,8 +44,6 @@ class Lab:
         region: str = _REGION,
         speed: float = 60,
         port: int = 0,
-        delays: Delays | None = None,
-        start: datetime | None = None,
         programs: Mapping[int, Path] | None = None,
     ) -> None:
         if speed <= 0:
@@ -54,9 +52,7 @@ class Lab:
         self._port = port
         self._calls = Calls()
         self._trouble = Trouble()
-        self._world = World(
-            Clock(speed, start), delays or Delays(), Servers(programs) if servers else None
-        )
+        self._world = World(Clock(speed), Delays(), Servers(programs) if servers else None)
         self._front = Front(self._world, self._calls, self._trouble)
         self._server: Any = None
         self._threads: list[threading.Thread] = []
@@ -234,10 +230,10 @@ class Lab:
             self._world.clock.run_due()
             return OPERATIONS[action](self._world.region(region or self.region), params)
 
-    def add_automated_snapshot(self, identifier: str, region: str | None = None) -> str:
+    def add_automated_snapshot(self, identifier: str) -> str:
         """Take the snapshot of a nightly backup; return its identifier."""
         with self._world.lock:
-            where = self._world.region(region or self.region)
+            where = self._world.region(self.region)
             stamp = self._world.clock.now().strftime("%Y-%m-%d-%H-%M")
             name = f"rds:{identifier}-{stamp}"
             snapshots.take(where, where.instance(identifier), name, "automated")
@@ -259,9 +255,9 @@ class Lab:
         """Return a conninfo for the master user of the server behind an instance, over TCP."""
         return self._behind().dsn(self.instance(identifier, region))
 
-    def aside(self, identifier: str, region: str | None = None) -> dict[str, str]:
+    def aside(self, identifier: str) -> dict[str, str]:
         """Return the parameters whose value on an instance's server is not its group's, and why."""
-        return self._behind().aside(self.instance(identifier, region))
+        return self._behind().aside(self.instance(identifier))
 
     def events(self, identifier: str, region: str | None = None) -> tuple[Event, ...]:
         """Return a resource's events, with the numbers that DescribeEvents leaves out."""

@@ -12,7 +12,7 @@ from rdstune.lab import life
 from rdstune.lab.faults import Fault, invalid_combination, invalid_value
 from rdstune.lab.operations import groups, versions
 from rdstune.lab.windows import check_windows
-from rdstune.lab.world import Cluster, Instance, Region, tags
+from rdstune.lab.world import Instance, LabCluster, Region, tags
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z](?:-?[A-Za-z0-9]){0,62}")
 _DEFAULT_PORT: Final = 5432
@@ -94,7 +94,7 @@ def admit(region: Region, instance: Instance) -> None:
     life.begin(region, instance)
 
 
-def _join(cluster: Cluster, instance: Instance) -> None:
+def _join(cluster: LabCluster, instance: Instance) -> None:
     """Add a member; the first one is the writer."""
     instance.username, instance.password = cluster.username, cluster.password
     instance.database, instance.retention = cluster.database, cluster.retention

@@ -110,13 +110,12 @@ _OWN: Final[Mapping[str, Callable[[Lab, Step], None]]] = {
 }
 
 
-def example(major: int = 18) -> list[Step]:
+def example() -> list[Step]:
     """Return a small shop: production in two zones, staging, a group with a common mistake.
 
     One parameter waits for a reboot, and one maintenance action for its window.
     """
     password = secrets.token_urlsafe(16)
-    family = f"postgres{major}"
 
     def instance(name: str, class_name: str, group: str, stage: str, **more: Any) -> Step:
         return {
@@ -125,7 +124,7 @@ def example(major: int = 18) -> list[Step]:
                 "DBInstanceIdentifier": name,
                 "DBInstanceClass": class_name,
                 "Engine": "postgres",
-                "EngineVersion": str(major),
+                "EngineVersion": "18",
                 "AllocatedStorage": 100,
                 "MasterUsername": "shop",
                 "MasterUserPassword": password,
@@ -136,9 +135,9 @@ def example(major: int = 18) -> list[Step]:
         }
 
     return [
-        _new_group("shop", family, "the shop's settings"),
+        _new_group("shop", "the shop's settings"),
         _set("shop", work_mem="{DBInstanceClassMemory/204800}", random_page_cost="1.1"),
-        _new_group("too-much", family, "bytes where pages are meant"),
+        _new_group("too-much", "bytes where pages are meant"),
         _set("too-much", shared_buffers="{DBInstanceClassMemory/4}"),
         instance("shop-production", "db.m7g.large", "shop", "production", MultiAZ=True),
         instance("shop-staging", "db.t4g.small", "shop", "staging"),
@@ -149,12 +148,12 @@ def example(major: int = 18) -> list[Step]:
     ]
 
 
-def _new_group(name: str, family: str, description: str) -> Step:
+def _new_group(name: str, description: str) -> Step:
     return {
         "action": "CreateDBParameterGroup",
         "parameters": {
             "DBParameterGroupName": name,
-            "DBParameterGroupFamily": family,
+            "DBParameterGroupFamily": "postgres18",
             "Description": description,
         },
     }

@@ -19,7 +19,7 @@ from typing import Final
 
 from rdstune.lab import catalogue
 from rdstune.lab.servers import machine
-from rdstune.lab.world import Cluster, Instance, LabGroup, Region
+from rdstune.lab.world import Instance, LabCluster, LabGroup, Region
 
 #: On a standby these must be at least as high as on the primary. RDS overrides a replica's
 #: values that would stop it from starting (RDS User Guide). Hot standby, guc_tables.c.
@@ -90,7 +90,7 @@ def restarted(region: Region, instance: Instance) -> None:
 
 
 def _begin(
-    region: Region, instance: Instance, methods: Mapping[str, str], cluster: Cluster | None
+    region: Region, instance: Instance, methods: Mapping[str, str], cluster: LabCluster | None
 ) -> None:
     at_once = {name for name, method in methods.items() if method == "immediate"}
     waits = len(at_once) < len(methods) or _status(instance, cluster) == "pending-reboot"
@@ -105,7 +105,7 @@ def _begin(
 
 
 def _apply(
-    region: Region, instance: Instance, names: set[str], cluster: Cluster | None, after: str
+    region: Region, instance: Instance, names: set[str], cluster: LabCluster | None, after: str
 ) -> None:
     """Apply dynamic values to the running server."""
     if region.instances.get(instance.identifier) is not instance:
@@ -124,14 +124,14 @@ def _apply(
     _set(instance, cluster, "failed-to-apply" if refused else after, "applying")
 
 
-def _status(instance: Instance, cluster: Cluster | None) -> str:
+def _status(instance: Instance, cluster: LabCluster | None) -> str:
     if cluster is None:
         return instance.group_status
     return cluster.member_status.get(instance.identifier, "in-sync")
 
 
 def _set(
-    instance: Instance, cluster: Cluster | None, to: str, only_from: str | None = None
+    instance: Instance, cluster: LabCluster | None, to: str, only_from: str | None = None
 ) -> None:
     if only_from is not None and _status(instance, cluster) != only_from:
         return  # a reboot, or a later change, came between

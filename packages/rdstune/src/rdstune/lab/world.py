@@ -69,18 +69,15 @@ class LabGroup:
 
 
 @dataclass(slots=True, kw_only=True)
-class Instance:
-    """One DB instance. Sizes in GiB, windows in UTC."""
+class _Database:
+    """What a DB instance and a cluster have in common. Windows in UTC."""
 
     identifier: str
     arn: str
     resource: str
-    class_name: str
     engine: str
     version: str
-    zone: str
     port: int
-    host: str
     group: str
     created: datetime
     backup_window: str
@@ -89,28 +86,12 @@ class Instance:
     password: str = field(default="", repr=False)
     database: str | None = None
     status: str = "creating"
-    group_status: str = "in-sync"
-    multi_az: bool = False
-    secondary_zone: str | None = None
-    storage: int = 20
-    storage_type: str = "gp3"
     iops: int | None = None
-    throughput: int | None = None
     encrypted: bool = False
     key: str | None = None
     retention: int = 1
-    auto_minor: bool = True
     protected: bool = False
-    public: bool = False
-    insights: bool = False
-    tier: int = 1
-    subnets: str | None = None
-    cluster: str | None = None
-    source: str | None = None  # of a read replica
-    pending: dict[str, Any] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
-    group_in_force: str = ""  # the group it has run with since its last start
-    running: dict[str, str] = field(default_factory=dict)  # texts in force, by parameter
     rested: datetime | None = None  # until then a failover is abandoned
 
     @property
@@ -118,48 +99,48 @@ class Instance:
         return int(self.version.split(".")[0])
 
     @property
-    def region(self) -> str:
-        return self.arn.split(":")[3]
-
-    @property
     def family(self) -> str:
         return f"{self.engine}{self.major}"
 
 
 @dataclass(slots=True, kw_only=True)
-class Cluster:
+class Instance(_Database):
+    """One DB instance. Sizes in GiB."""
+
+    class_name: str
+    zone: str
+    host: str
+    group_status: str = "in-sync"
+    multi_az: bool = False
+    secondary_zone: str | None = None
+    storage: int = 20
+    storage_type: str = "gp3"
+    throughput: int | None = None
+    auto_minor: bool = True
+    public: bool = False
+    insights: bool = False
+    tier: int = 1
+    subnets: str | None = None
+    cluster: str | None = None
+    source: str | None = None  # of a read replica
+    pending: dict[str, Any] = field(default_factory=dict)
+    group_in_force: str = ""  # the group it has run with since its last start
+    running: dict[str, str] = field(default_factory=dict)  # texts in force, by parameter
+
+    @property
+    def region(self) -> str:
+        return self.arn.split(":")[3]
+
+
+@dataclass(slots=True, kw_only=True)
+class LabCluster(_Database):
     """An Aurora cluster, or a Multi-AZ DB cluster (then with a class)."""
 
-    identifier: str
-    arn: str
-    resource: str
-    engine: str
-    version: str
-    group: str
-    port: int
-    created: datetime
-    backup_window: str
-    maintenance_window: str
     class_name: str | None = None
     storage: int | None = None
     storage_type: str | None = None
-    iops: int | None = None
-    username: str = "postgres"
-    password: str = field(default="", repr=False)
-    database: str | None = None
-    status: str = "creating"
     writer: str | None = None
-    retention: int = 1
-    encrypted: bool = False
-    key: str | None = None
-    protected: bool = False
-    tags: dict[str, str] = field(default_factory=dict)
     member_status: dict[str, str] = field(default_factory=dict)  # DBClusterParameterGroupStatus
-    rested: datetime | None = None
-
-    @property
-    def family(self) -> str:
-        return f"{self.engine}{self.version.split('.')[0]}"
 
     @property
     def aurora(self) -> bool:
@@ -221,7 +202,7 @@ class Region:
     groups: dict[str, LabGroup] = field(default_factory=dict)
     cluster_groups: dict[str, LabGroup] = field(default_factory=dict)
     instances: dict[str, Instance] = field(default_factory=dict)
-    clusters: dict[str, Cluster] = field(default_factory=dict)
+    clusters: dict[str, LabCluster] = field(default_factory=dict)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     maintenance: dict[str, list[Maintenance]] = field(default_factory=dict)  # by ARN
@@ -248,14 +229,14 @@ class Region:
             raise Fault("DBInstanceNotFound", f"DBInstance {name} not found.")
         return self.instances[name]
 
-    def cluster(self, identifier: str) -> Cluster:
+    def cluster(self, identifier: str) -> LabCluster:
         """Return a cluster by its identifier or ARN."""
         name = identifier.rpartition(":")[2].lower()
         if name not in self.clusters:
             raise Fault("DBClusterNotFoundFault", f"DBCluster {name} not found.")
         return self.clusters[name]
 
-    def members(self, cluster: Cluster) -> list[Instance]:
+    def members(self, cluster: LabCluster) -> list[Instance]:
         return [each for each in self.instances.values() if each.cluster == cluster.identifier]
 
     def replicas(self, source: Instance) -> list[Instance]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mrtuner.aws import rds
-from mrtuner.aws.rds import BATCH, ApplyMethod, Scope
+from mrtuner.aws.rds import BATCH
+from mrtuner.aws.rows import ApplyMethod, Scope
 from mrtuner.change.record import ParameterChange
 
 Direction = Literal["after", "before"]

@@ -17,7 +17,7 @@ from mrtuner.formula.grammar import FormulaError, MissingMachine, is_formula, pa
 from mrtuner.units import GiB
 
 if TYPE_CHECKING:
-    from mrtuner.aws.rds import GroupParameter, Instance
+    from mrtuner.aws.rows import GroupParameter, Instance
     from mrtuner.change.settings.live import InForce
 
 

@@ -26,7 +26,7 @@ from rdstune.live.plan import same_value, user_values
 from rdstune.live.target import Target
 
 if TYPE_CHECKING:
-    from mrtuner.aws.rds import GroupParameter
+    from mrtuner.aws.rows import GroupParameter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

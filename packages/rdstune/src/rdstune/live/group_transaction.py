@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
-from mrtuner.aws.rds import Scope
+from mrtuner.aws.rows import Scope
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, GroupChange, ParameterChange, State
 from mrtuner.change.transaction import Observer, Transaction

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
+from mrtuner.aws.rows import Scope
 from mrtuner.catalog.families import FamilyParameter
 from mrtuner.change.settings.plan import LeftAlone
 from mrtuner.errors import BadValue, Refused
@@ -21,7 +22,7 @@ from mrtuner.formula.grammar import FormulaError, is_formula, parse
 from rdstune.live.target import Target, users
 
 if TYPE_CHECKING:
-    from mrtuner.aws.rds import ApplyMethod, GroupParameter, ParameterGroup
+    from mrtuner.aws.rows import ApplyMethod, GroupParameter, ParameterGroup
 
 #: Source: CreateDBParameterGroupMessage of the RDS API: 1 to 255 letters, digits and hyphens,
 #: starting with a letter, with no hyphen last and no two together. Only default groups have a
@@ -341,7 +342,7 @@ def _overruled(client: Any, target: Target, names: Sequence[str]) -> tuple[str, 
 
     Source: Aurora User Guide, "Working with parameter groups": an instance's own value is used.
     """
-    if target.scope is not rds.Scope.CLUSTER or target.engine != "aurora-postgresql":
+    if target.scope is not Scope.CLUSTER or target.engine != "aurora-postgresql":
         return ()
     groups = {use.name for one in target.members for use in one.groups}
     return tuple(

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
-from mrtuner.aws.rds import Instance, Scope
+from mrtuner.aws.rows import Instance, Scope
 from mrtuner.catalog.classes import instance_class
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.class_memory import class_memory

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
-from mrtuner.aws.rds import Cluster, Instance, Scope
+from mrtuner.aws.rows import Instance, RdsCluster, Scope
 from mrtuner.aws.session import region_of
 from mrtuner.errors import BadValue
 
@@ -158,7 +158,7 @@ def _cluster_named(client: Any, identifier: str, missing: AwsError) -> Target:
         raise (missing if error.not_found else error) from None
 
 
-def _of_cluster(client: Any, cluster: Cluster) -> Target:
+def _of_cluster(client: Any, cluster: RdsCluster) -> Target:
     _require_engine(cluster.identifier, cluster.engine)
     if not cluster.members:
         raise BadValue(

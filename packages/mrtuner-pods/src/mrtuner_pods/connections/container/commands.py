@@ -25,7 +25,7 @@ _MANAGERS: Final = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ContainerCommand:
     """A program with its arguments, and the variables that are set for it alone."""
 
     words: tuple[str, ...]
@@ -43,7 +43,7 @@ class Command:
         return next((one for one in self.programs[:3] if one in _MANAGERS), None)
 
 
-def commands(words: Sequence[str]) -> tuple[Command, ...]:
+def commands(words: Sequence[str]) -> tuple[ContainerCommand, ...]:
     """Return the commands of a command line, in their order.
 
     >>> [one.words for one in commands(["sh", "-c", "rake db:migrate && exec puma -w 2"])]
@@ -61,7 +61,7 @@ def commands(words: Sequence[str]) -> tuple[Command, ...]:
     return (_command(plain),) if plain else ()
 
 
-def at_once(found: Sequence[Command]) -> tuple[Command, ...]:
+def at_once(found: Sequence[ContainerCommand]) -> tuple[ContainerCommand, ...]:
     """Return the commands that run at the same time in the end: the last, and the background."""
     return tuple(
         one for number, one in enumerate(found) if one.background or number == len(found) - 1
@@ -80,7 +80,7 @@ def _script(words: Sequence[str]) -> str | None:
     return None
 
 
-def _of_script(script: str) -> Iterator[Command]:
+def _of_script(script: str) -> Iterator[ContainerCommand]:
     text = script.replace("\\\n", " ").replace("\n", " ; ")
     lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|")
     lexer.whitespace_split = True
@@ -100,16 +100,16 @@ def _of_script(script: str) -> Iterator[Command]:
         yield from _inner(words, background=False)
 
 
-def _inner(words: list[str], *, background: bool) -> Iterator[Command]:
+def _inner(words: list[str], *, background: bool) -> Iterator[ContainerCommand]:
     """A command of a script, or those of a shell that it starts."""
     if _script(words) is not None:
         yield from commands(words)
     else:
         made = _command(words)
-        yield Command(made.words, made.variables, background)
+        yield ContainerCommand(made.words, made.variables, background)
 
 
-def _command(words: Sequence[str]) -> Command:
+def _command(words: Sequence[str]) -> ContainerCommand:
     rest, variables = list(words), {}
     while rest:
         if match := _ASSIGNMENT.fullmatch(rest[0]):
@@ -117,7 +117,7 @@ def _command(words: Sequence[str]) -> Command:
         elif rest[0] not in _PREFIXES:
             break
         rest.pop(0)
-    return Command(tuple(rest), variables)
+    return ContainerCommand(tuple(rest), variables)
 
 
 def split(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
-from mrtuner_pods.connections.container.commands import Command, split
+from mrtuner_pods.connections.container.commands import ContainerCommand, split
 from mrtuner_pods.connections.given import Named, Uncounted, at_least, fact
 from mrtuner_pods.frameworks import AppServer
 
@@ -41,7 +41,7 @@ class Container:
     workload: str
     name: str
     where: str
-    started: Sequence[Command] = ()  # its commands, in their order
+    started: Sequence[ContainerCommand] = ()  # its commands, in their order
     arguments: Sequence[str] = ()  # of the application server that is looked at
     environment: Environment = field(default_factory=dict)
     image: str = ""

@@ -18,7 +18,8 @@ from mrtuner.bench.engine.run import RunPosition, RunTarget, measured, warm_up
 from mrtuner.bench.plan.cells import Block, blocks, variant_of
 from mrtuner.bench.plan.durability import Settings
 from mrtuner.bench.plan.model import GridCell
-from mrtuner.bench.record.model import MeasuredRun, Record
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import Record
 from mrtuner.bench.server import scratch
 from mrtuner.bench.server.session import settings
 from mrtuner.bench.server.variant import VariantServer

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from mrtuner.bench.record.model import MeasuredRun
+    from mrtuner.bench.record.document import MeasuredRun
 
 #: Every run activates its side, copies the data, warms up and measures.
 STEPS_OF_A_RUN: Final = 4

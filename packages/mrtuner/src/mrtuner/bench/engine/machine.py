@@ -74,19 +74,6 @@ def noise_between(before: CpuTime | None, after: CpuTime | None) -> Noise:
     return Noise(steal, max(0.0, (after.busy - before.busy - known) / total))
 
 
-def postmaster_of(backend: int, proc: Path = _PROC) -> int | None:
-    """The parent of one of the server's processes, if both are PostgreSQL's and visible here.
-
-    A server in a container shows process ids of its own; by chance such a number may exist
-    here too, so the names are compared.
-    """
-    child = _process(proc / str(backend))
-    parent = _process(proc / str(child.parent)) if child else None
-    if child is None or parent is None:
-        return None
-    return child.parent if {child.name, parent.name} <= {"postgres", "postmaster"} else None
-
-
 @dataclass(frozen=True, slots=True)
 class _Process:
     name: str

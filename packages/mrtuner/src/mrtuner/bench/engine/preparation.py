@@ -27,7 +27,7 @@ from mrtuner.postgres.connect import connect
 from mrtuner.units import Bytes, pretty_bytes
 
 if TYPE_CHECKING:
-    from mrtuner.bench.record.model import MeasuredRun
+    from mrtuner.bench.record.document import MeasuredRun
 
 _PREFIX: Final = "mrtuner_bench"
 _QUIET_S: Final = 1.0

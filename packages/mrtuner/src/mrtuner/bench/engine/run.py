@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.engine.collect import Collector, differences, statistics
-from mrtuner.bench.engine.machine import canary, noise_between, postmaster_of, read
+from mrtuner.bench.engine.machine import canary, noise_between, read
 from mrtuner.bench.load.drivers import CommandDriver, Driver, PgbenchDriver, SysbenchDriver
 from mrtuner.bench.load.pgbench import BUILTIN, Load, sampling_for
 from mrtuner.bench.plan.cells import Block
 from mrtuner.bench.plan.model import GridCell, Plan
-from mrtuner.bench.record.model import MeasuredRun, now
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import now
 from mrtuner.bench.server.scratch import read_only
 from mrtuner.bench.server.session import counted_checkpoint, counters, timed_checkpoint
 from mrtuner.postgres.connect import connect
+from mrtuner.postgres.local import postmaster_of
 from mrtuner.stats.steady import mser5
 
 if TYPE_CHECKING:
@@ -162,7 +164,7 @@ def measured(
     cell, started, pace = place.block.cell, now(), canary()
     driver, seconds = files.driver(cell, target.rate), files.plan.seconds
     counted_checkpoint(session)
-    postmaster = postmaster_of(session.info.backend_pid) if target.local else None
+    postmaster = postmaster_of(session) if target.local else None
     collector = Collector(target.dsn, postmaster, target.data)
     reading = read(postmaster, companions=target.companions)
     before, stats = counters(session), statistics(session)

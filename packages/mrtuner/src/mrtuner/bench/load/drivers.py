@@ -29,7 +29,7 @@ from mrtuner.bench.load.pgbench import (
     split_secrets,
     try_out,
 )
-from mrtuner.bench.load.programs import Command, Sysbench, filled
+from mrtuner.bench.load.programs import CommandWorkload, Sysbench, filled
 from mrtuner.bench.plan.model import GridCell, Workload
 from mrtuner.errors import BadValue, MissingPart, MrTunerError
 from mrtuner.stats.histogram import Histogram, histogram
@@ -82,7 +82,7 @@ class PgbenchDriver:
 class CommandDriver:
     """Any program. It yields only throughput: no latencies, no figures per second."""
 
-    command: Command
+    command: CommandWorkload
     cell: GridCell
     threads: int
 
@@ -161,7 +161,7 @@ def prepare(workload: Workload, dsn: str, scale: int) -> None:
         _timed(workload.command.prepare, dsn, _known(cell, 1), None)
 
 
-def throughput(command: Command, printed: str) -> float:
+def throughput(command: CommandWorkload, printed: str) -> float:
     """Find throughput [tps] in the output as the plan says; MrTunerError if it is missing.
 
     >>> throughput(Command(run="x", throughput=r"tps: ([\\d.]+)"), "tps: 12.5")

@@ -30,7 +30,7 @@ _UNREADABLE_HINT: Final = "Run pgbench yourself with the same options and check 
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class PgbenchSummary:
     """The closing lines of one pgbench run."""
 
     transactions: int  # those that succeeded
@@ -64,11 +64,11 @@ class Log:
     pause: float = 0.0  # the longest time [s] in which no transaction ended, to 10 ms
 
 
-def read_summary(text: str) -> Summary:
+def read_summary(text: str) -> PgbenchSummary:
     """Read what pgbench prints at the end; MrTunerError when a line is missing."""
     failed = re.search(r"^number of failed transactions: (\d+)", text, re.MULTILINE)
     skipped = re.search(r"^number of transactions skipped: (\d+)", text, re.MULTILINE)
-    return Summary(
+    return PgbenchSummary(
         transactions=int(
             _found(r"^number of transactions actually processed: (\d+)", text, "transactions")
         ),

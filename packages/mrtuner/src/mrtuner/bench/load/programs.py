@@ -25,9 +25,8 @@ _WAREHOUSE_BYTES: Final = 120 * 2**20
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 
 
-@document_name("CommandWorkload")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class CommandWorkload:
     """Any program that runs for a given time and prints its throughput."""
 
     run: Annotated[str, Doc("the command")]

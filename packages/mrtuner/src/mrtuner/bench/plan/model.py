@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, Literal, get_args
 
 from mrtuner.bench.load.pgbench import Builtin, Protocol
-from mrtuner.bench.load.programs import Command, Sysbench
+from mrtuner.bench.load.programs import CommandWorkload, Sysbench
 from mrtuner.described import Doc, Omissible, document_name
 from mrtuner.errors import BadValue
 from mrtuner.postgres.connect import masked
@@ -78,7 +78,7 @@ class Workload:
     builtin: Annotated[Builtin | None, Omissible("a script of pgbench's own")] = None
     scripts: Annotated[tuple[Script, ...], Omissible("scripts for pgbench")] = ()
     sysbench: Annotated[Sysbench | None, Omissible("a script of sysbench")] = None
-    command: Annotated[Command | None, Omissible("any other program")] = None
+    command: Annotated[CommandWorkload | None, Omissible("any other program")] = None
     protocol: Annotated[Protocol, Omissible("how statements are sent")] = "prepared"
     setup: Annotated[str | None, Omissible("SQL that makes further tables, after pgbench's")] = None
     reads: Annotated[bool, Omissible("its scripts only read, in read-only sessions")] = False

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from mrtuner.bench.load.pgbench import Builtin, Protocol
-from mrtuner.bench.load.programs import Command
+from mrtuner.bench.load.programs import CommandWorkload
 from mrtuner.bench.plan.model import (
     APART,
     Connect,
@@ -28,7 +28,7 @@ from mrtuner.bench.plan.model import (
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.units import parse_bytes, parse_share
 
-_COMMAND: Final = {one.name for one in fields(Command)} - {"run"} | {"command"}
+_COMMAND: Final = {one.name for one in fields(CommandWorkload)} - {"run"} | {"command"}
 #: What a table may say: the fields of its record, or what they are made from.
 _KEYS: Final = {
     Plan: {one.name for one in fields(Plan)}
@@ -43,72 +43,6 @@ _CHOICES: Final = {
     "network": Network, "storage": Storage,
 }  # fmt: skip
 _SHARES: Final = ("delta", "steal_limit", "foreign_limit")
-
-#: What `mrtuner bench init` writes.
-TEMPLATE: Final = """\
-# A plan for `mrtuner bench run`. Every combination of workload, scale, clients and rate is a cell;
-# in every cell all variants are compared, in randomised blocks.
-name = "example"
-
-scales = [10]           # pgbench's: about 15 MB each, and as much again for the working copy
-clients = [4]           # sessions at once
-rates = [""]            # "" as fast as possible; "500" a second; "70%" of what the cell can do
-
-blocks = 10             # each holds every variant once; at least 6 for a reliable verdict
-calibrate = 0           # further blocks that measure the first variant twice
-seconds = 60            # longer than checkpoint_timeout to judge settings of writing
-# warmup = 15           # dropped before every run; left out: 15 s, or a tenth of `seconds`
-delta = "3%"            # the smallest difference that matters
-steal_limit = "1%"      # a block is repeated once when others took more CPU than this
-foreign_limit = "3%"
-# threads = 2           # of pgbench
-# latency_limit = 1000  # ms; at a given rate, transactions later than this are skipped and counted
-# seed = 42             # repeats the order of an earlier run
-
-[[workload]]
-name = "tpcb"
-builtin = "tpcb"        # tpcb, simple-update, select
-protocol = "prepared"   # prepared, extended, simple
-# judged_by = "longest pause"   # in which no transaction ended; left out: throughput
-
-# [[workload]]
-# name = "ours"
-# setup = "tables.sql"  # tables of our own, made once
-# scripts = [{ file = "read.sql", weight = 9 }, { file = "write.sql" }]
-
-# [[workload]]
-# name = "oltp"
-# sysbench = "oltp_read_write"            # one of its scripts, or "./tpcc.lua" by its path
-# options = { tables = 4, table_size = 250000 }   # left out: a table of 100,000 rows a scale
-
-# [[workload]]
-# name = "batch"                          # any program that runs for a given time
-# command = "./batch --seconds {seconds} --clients {clients} --database {dsn}"
-# throughput = 'per second: ([0-9.]+)'    # or throughput_key = "result.tps", if it prints JSON
-# prepare = "./batch --fill {scale} --database {dsn}"
-# per_scale = "20MB"                      # of disk that prepare's tables take
-
-[[variant]]             # the first is the one to beat
-name = "default"
-
-[[variant]]
-name = "larger"
-settings = { shared_buffers = "512MB", max_wal_size = "4GB" }
-# file = "postgresql.conf"                  # settings from a file
-# server_bin = "/usr/lib/postgresql/17/bin" # another major
-# connect = "tcp"                           # 127.0.0.1 instead of the socket
-# network = "bridge"                        # in a container: host, bridge, published, slirp, none
-# image = "minimal"                         # its files: host, minimal, a directory, an image's name
-# storage = "layer"                         # volume; overlay: made on one; layer: below a fresh one
-# memory = "2GB"                            # as small as an instance (Linux, root)
-# iops = 3000
-# disk = "20GB"
-# start = "./my-server.sh"                  # any server: a command that stays while it runs
-# dsn = "host=127.0.0.1 port=6432 user=postgres dbname=postgres"
-# timeout = 300                             # seconds until it has to answer
-# bound = true                              # risks data: shows at most how much, never advice
-# collect = false                           # without collectors, to see what they cost
-"""
 
 
 def read_plan(path: Path) -> Plan:
@@ -128,6 +62,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def example_text(name: str) -> str:
+    """The text of a plan that MrTuner brings; `template` explains every key."""
     place = files("mrtuner.bench.plan") / "examples" / f"{name}.toml"
     return place.read_text(encoding="utf-8")
 

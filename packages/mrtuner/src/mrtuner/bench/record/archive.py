@@ -5,7 +5,7 @@
     seal.json     checksums of both; nothing is written after it
 
 A line that a crash cut off is dropped when the run is resumed. Everything else is kept, including
-rejected samples. Schema "mrtuner.bench.run/2"; records of /1 stay readable.
+rejected samples. Schema "mrtuner.bench.run/2".
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mrtuner.bench.plan.model import GridCell
-from mrtuner.bench.record.model import MeasuredRun, Record, assembled
+from mrtuner.bench.plan.model import GridCell, Phase
+from mrtuner.bench.record import document as of
+from mrtuner.bench.record.document import AnyLine, MeasuredRun, RunDocument
+from mrtuner.bench.record.model import Record, assembled
+from mrtuner.documents import as_builtins, read
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
-
-if TYPE_CHECKING:
-    from mrtuner.bench.record.document import AnyLine, RunDocument
 
 _HEAD, _LINES, _SEAL, _LOCK = "run.json", "lines.jsonl", "seal.json", "lock"
 #: Lines that cost a run of the load; failed ones are worth keeping, too.
@@ -41,8 +40,6 @@ class Archive:
     @classmethod
     def create(cls, directory: Path, head: RunDocument) -> Archive:
         """Begin in an empty or missing directory; Refused when something is there."""
-        from mrtuner.documents import as_builtins
-
         try:
             directory.mkdir(parents=True, exist_ok=True)
             if any(path.name != _LOCK for path in directory.iterdir()):
@@ -66,50 +63,49 @@ class Archive:
         return cls(directory), record
 
     def sample(self, sample: MeasuredRun) -> None:
-        self._append({"kind": "sample"} | asdict(sample))
+        self._append(sample)
 
     def failure(self, cell: GridCell, where: Mapping[str, Any], reason: str) -> None:
-        self._append({"kind": "failure", "cell": asdict(cell), **where, "reason": reason})
+        self._append(of.FailureLine(cell=cell, **where, reason=reason))
 
-    def rejection(self, cell: GridCell, phase: str, block: int, attempt: int, reason: str) -> None:
+    def rejection(
+        self, cell: GridCell, phase: Phase, block: int, attempt: int, reason: str
+    ) -> None:
         """Record that an attempt at a block does not count."""
-        self._append({
-            "kind": "rejection", "cell": asdict(cell), "phase": phase, "block": block,
-            "attempt": attempt, "reason": reason,
-        })  # fmt: skip
+        self._append(of.RejectionLine(
+            cell=cell, phase=phase, block=block, attempt=attempt, reason=reason,
+        ))  # fmt: skip
 
-    def finished(self, cell: GridCell, phase: str, block: int) -> None:
-        self._append({"kind": "block", "cell": asdict(cell), "phase": phase, "block": block})
+    def finished(self, cell: GridCell, phase: Phase, block: int) -> None:
+        self._append(of.BlockLine(cell=cell, phase=phase, block=block))
 
     def settings(self, variant: str, settings: Mapping[str, str]) -> None:
-        self._append({"kind": "settings", "variant": variant, "settings": dict(settings)})
+        self._append(of.SettingsLine(variant=variant, settings=dict(settings)))
 
     def rate(self, cell: GridCell, tps: float) -> None:
         """Record the rate [tps] that is this cell's share of the capacity."""
-        self._append({"kind": "rate", "cell": asdict(cell), "tps": tps})
+        self._append(of.RateLine(cell=cell, tps=tps))
 
     def elsewhere(self) -> None:
         """Record that a server does not share this machine with the load generator."""
-        self._append({"kind": "elsewhere"})
+        self._append(of.ElsewhereLine())
 
     def note(self, text: str, at: str) -> None:
-        self._append({"kind": "note", "text": text, "at": at})
+        self._append(of.NoteLine(text=text, at=at))
 
     def seal(self, at: str) -> None:
         """End the run: write the checksums and make the files read-only."""
-        self._append({"kind": "end", "at": at})
+        self._append(of.EndLine(at=at))
         files = (_HEAD, _LINES)
         _write(self.directory / _SEAL, {name: _checksum(self.directory / name) for name in files})
         for name in (*files, _SEAL):
             (self.directory / name).chmod(0o444)
         (self.directory / _LOCK).unlink(missing_ok=True)
 
-    def _append(self, line: Mapping[str, Any]) -> None:
-        from mrtuner.bench.record.document import line_of
-        from mrtuner.documents import as_builtins
-
-        declared = as_builtins(line_of(line))
-        text = json.dumps(declared, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    def _append(self, line: AnyLine) -> None:
+        text = json.dumps(
+            as_builtins(line), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        )
         try:
             with (self.directory / _LINES).open("a", encoding="utf-8") as file:
                 file.write(text + "\n")
@@ -172,11 +168,9 @@ def load(directory: Path) -> Record:
 
 def contents(directory: Path) -> tuple[RunDocument, list[AnyLine]]:
     """Head and lines of the run in a directory, for a document that holds several."""
-    from mrtuner.bench.record.document import read_line
-
     head = _read_head(directory)
     try:
-        return head, [read_line(line) for line in _whole_lines(directory / _LINES)]
+        return head, [of.read_line(line) for line in _whole_lines(directory / _LINES)]
     except ValueError as error:
         raise BadValue(
             f"the run in {directory} is damaged: {error}", "Use the files unchanged."
@@ -184,9 +178,6 @@ def contents(directory: Path) -> tuple[RunDocument, list[AnyLine]]:
 
 
 def _read_head(directory: Path) -> RunDocument:
-    from mrtuner.bench.record.document import RunDocument
-    from mrtuner.documents import read
-
     try:
         text = (directory / _HEAD).read_bytes()
     except FileNotFoundError:
@@ -196,7 +187,7 @@ def _read_head(directory: Path) -> RunDocument:
     except OSError as error:
         raise BadValue(f"cannot read {directory / _HEAD}: {error}") from error
     try:
-        return read(text, RunDocument)
+        return read(text, of.RunDocument)
     except BadValue as error:
         raise BadValue(f"{directory / _HEAD}: {error.message}", error.hint) from None
 

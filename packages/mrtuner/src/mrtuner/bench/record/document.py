@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from mrtuner.bench.load.pgbench import LoadRun
 from mrtuner.bench.plan.model import GridCell, Phase, Plan
+from mrtuner.described import document_name
 from mrtuner.documents import Doc, Document, Struct, field
+from mrtuner.stats.histogram import Histogram
 
 
 class HostFact(Struct):
@@ -40,14 +41,6 @@ class RunDocument(Document, tag="mrtuner.bench.run/2"):
     forced: Annotated[bool, Doc("taken on a busy machine, with `--force`")]
 
 
-class TransactionTimes(Struct):
-    """A histogram of the times of single transactions."""
-
-    counts: Annotated[
-        list[tuple[int, int]], Doc("microseconds, to three digits, and how often; ascending")
-    ]
-
-
 class RecordLine(Struct, tag_field="kind"):
     """A line of a record."""
 
@@ -59,7 +52,8 @@ class SettingsLine(RecordLine, tag="settings"):
     settings: Annotated[dict[str, str], Doc("`pg_settings`, in base units")]
 
 
-class SampleLine(RecordLine, tag="sample"):
+@document_name("SampleLine")
+class MeasuredRun(RecordLine, tag="sample", kw_only=True):
     """One measured run of a variant in a cell, with what server and machine did meanwhile."""
 
     cell: Annotated[GridCell, Doc("the cell")]
@@ -80,10 +74,10 @@ class SampleLine(RecordLine, tag="sample"):
     canary: Annotated[float, Doc("seconds that a fixed piece of work took just before")]
     run: Annotated[LoadRun, Doc("what the load program reported")]
     times: Annotated[
-        TransactionTimes, Doc("of single transactions; at a given rate from the scheduled start")
+        Histogram, Doc("of single transactions; at a given rate from the scheduled start")
     ]
     slowest: Annotated[
-        list[int], Doc("the longest transaction that ended in each whole second [µs]")
+        tuple[int, ...], Doc("the longest transaction that ended in each whole second [µs]")
     ]
     skipped: Annotated[
         int, Doc("transactions too late to be begun, at a given rate with a latency limit")
@@ -94,28 +88,38 @@ class SampleLine(RecordLine, tag="sample"):
     checkpoints_requested: Annotated[int, Doc("other checkpoints")]
     steal: Annotated[float | None, Doc("share of CPU time taken by the hypervisor")]
     foreign: Annotated[float | None, Doc("share of CPU time taken by other programs")]
-    series: Annotated[dict[str, list[float]], Doc("rates in each second, by name")] = field(
-        default_factory=dict
+    series: Annotated[Mapping[str, tuple[float, ...]], Doc("rates in each second, by name")] = (
+        field(default_factory=dict)
     )
     deltas: Annotated[
-        dict[str, dict[str, float]],
+        Mapping[str, Mapping[str, float]],
         Doc("growth of the counters of `pg_stat_*` views, by view and column"),
     ] = field(default_factory=dict)
     waits: Annotated[
-        dict[str, int], Doc("by wait event: how often an active session was seen in it")
+        Mapping[str, int], Doc("by wait event: how often an active session was seen in it")
     ] = field(default_factory=dict)
     backends: Annotated[
-        list[tuple[str, int, int]],
+        tuple[tuple[str, int, int], ...],
         Doc("each process of the server: its kind, voluntary and involuntary context switches"),
-    ] = field(default_factory=list)
+    ] = ()
     collector_cpu: Annotated[float, Doc("seconds of CPU time that collecting took")] = 0.0
     first_touch: Annotated[float | None, Doc("seconds that the very first statement took")] = None
     pause: Annotated[float | None, Doc("the longest time in which no transaction ended [s]")] = None
     commands: Annotated[
-        list[float],
+        tuple[float, ...],
         Doc("mean time of each statement of the script [ms], for a workload with parts"),
-    ] = field(default_factory=list)
+    ] = ()
     rejected: Annotated[str | None, Doc("null: rejections are lines of their own")] = None
+
+    @property
+    def checkpoints(self) -> int:
+        """Checkpoints that began during the run, timed or requested."""
+        return self.checkpoints_timed + self.checkpoints_requested
+
+    @property
+    def tps_with_checkpoint(self) -> float:
+        """Throughput if the run had to wait for the checkpoint that it left behind."""
+        return self.run.transactions / (self.run.elapsed + self.checkpoint)
 
 
 class FailureLine(RecordLine, tag="failure"):
@@ -172,17 +176,12 @@ class EndLine(RecordLine, tag="end"):
 
 
 AnyLine = (
-    SettingsLine | SampleLine | FailureLine | RejectionLine | BlockLine | RateLine | ElsewhereLine
+    SettingsLine | MeasuredRun | FailureLine | RejectionLine | BlockLine | RateLine | ElsewhereLine
     | NoteLine | EndLine
 )  # fmt: skip
 
 
-def line_of(found: Mapping[str, Any]) -> AnyLine:
-    """Return a line from plain data; ValueError if it is none."""
-    line: AnyLine = msgspec.convert(found, AnyLine)
-    return line
-
-
 def read_line(text: bytes) -> AnyLine:
     """Return a line of a record; ValueError if it is damaged."""
-    return line_of(json.loads(text))
+    line: AnyLine = msgspec.json.decode(text, type=AnyLine)
+    return line

@@ -6,24 +6,23 @@ They are computed from it (`mrtuner.bench.verdict`), and a report can be made fr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.bench.load.pgbench import LoadRun
 from mrtuner.bench.plan.cells import cells
 from mrtuner.bench.plan.model import GridCell, Phase, Plan
 from mrtuner.host.model import Host
-from mrtuner.stats.histogram import Histogram
 
 if TYPE_CHECKING:
     from mrtuner.bench.plan.model import GridCell
     from mrtuner.bench.record.document import (
         AnyLine,
+        FailureLine,
         HostFact,
+        MeasuredRun,
         RejectionLine,
         RunDocument,
-        SampleLine,
     )
 
 #: What has to be the same in two runs before they may be compared.
@@ -53,73 +52,12 @@ def host_facts(host: Host | None) -> dict[str, HostFact]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredRun:
-    """One measured run of a variant in a cell, with what server and machine did meanwhile."""
-
-    cell: GridCell
-    phase: Phase
-    block: int  # from 1, in its cell and phase
-    attempt: int  # 2 when the block was repeated
-    position: int  # from 1, in its block
-    label: str  # the variant's name; in calibration the second run of a block is name'
-    variant: str
-    seed: int  # pgbench's; the same for all runs of a block
-    started: str  # ISO 8601, UTC
-    rate: float | None  # transactions per second that were requested
-    warmup: int  # seconds that the warm-up took
-    warmup_tps: float | None
-    settled: bool  # whether the warm-up ended settled, by MSER-5
-    canary: float  # seconds that a fixed piece of work took just before
-    run: LoadRun
-    times: Histogram  # of single transactions; at a given rate from the scheduled start
-    slowest: tuple[int, ...]  # the longest time [µs] that ended in each whole second
-    skipped: int  # at a given rate with a limit: transactions too late to be begun
-    checkpoint: float  # seconds that a CHECKPOINT took right afterwards: unpaid debt
-    wal_bytes: int  # during the run
-    checkpoints_timed: int
-    checkpoints_requested: int
-    steal: float | None  # shares of this machine's CPU time
-    foreign: float | None
-    series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # rates, each second
-    deltas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of pg_stat_* views
-    waits: Mapping[str, int] = field(default_factory=dict)
-    backends: tuple[tuple[str, int, int], ...] = ()  # kind, voluntary and forced context switches
-    collector_cpu: float = 0.0  # seconds that collecting took
-    first_touch: float | None = None  # seconds that the very first statement took
-    pause: float | None = None  # the longest time [s] in which no transaction ended
-    commands: tuple[float, ...] = ()  # mean time [ms] of each command of the script, with -r
-    rejected: str | None = None  # why it does not count
-
-    @property
-    def checkpoints(self) -> int:
-        """Checkpoints that began during the run, timed or requested."""
-        return self.checkpoints_timed + self.checkpoints_requested
-
-    @property
-    def tps_with_checkpoint(self) -> float:
-        """Throughput if the run had to wait for the checkpoint that it left behind."""
-        return self.run.transactions / (self.run.elapsed + self.checkpoint)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A run that failed."""
-
-    cell: GridCell
-    phase: Phase
-    block: int
-    attempt: int
-    label: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """A run of a plan, finished (`sealed`) or not."""
 
     plan: Plan
     samples: tuple[MeasuredRun, ...]  # rejected ones too, in the order they were taken
-    failures: tuple[Failure, ...]
+    failures: tuple[FailureLine, ...]
     finished: frozenset[tuple[str, str, int]]  # blocks: key of the cell, phase, number
     settings: Mapping[str, Mapping[str, str]]  # pg_settings of each variant
     rates: Mapping[str, float]  # tps of rates in percent of the capacity, by key of the cell
@@ -177,20 +115,20 @@ def unlike(one: Record, other: Record) -> list[str]:
 
 def assembled(head: RunDocument, lines: Sequence[AnyLine], *, sealed: bool) -> Record:
     """The record from the head and the lines of its archive."""
+    from msgspec import structs
+
     from mrtuner.bench.record import document as of
-    from mrtuner.documents import as_builtins, convert
+    from mrtuner.documents import as_builtins
 
     rejected = {_attempt(line): line.reason for line in lines if isinstance(line, of.RejectionLine)}
     return Record(
         plan=head.plan,
         samples=tuple(
-            replace(convert(line, MeasuredRun), rejected=rejected.get(_attempt(line)))
+            structs.replace(line, rejected=rejected.get(_attempt(line)))
             for line in lines
-            if isinstance(line, of.SampleLine)
+            if isinstance(line, of.MeasuredRun)
         ),
-        failures=tuple(
-            convert(line, Failure) for line in lines if isinstance(line, of.FailureLine)
-        ),
+        failures=tuple(line for line in lines if isinstance(line, of.FailureLine)),
         finished=frozenset(
             (_cell(line.cell).key, line.phase, line.block)
             for line in lines
@@ -213,7 +151,7 @@ def assembled(head: RunDocument, lines: Sequence[AnyLine], *, sealed: bool) -> R
     )
 
 
-def _attempt(line: SampleLine | RejectionLine) -> tuple[GridCell, Phase, int, int]:
+def _attempt(line: MeasuredRun | RejectionLine) -> tuple[GridCell, Phase, int, int]:
     return _cell(line.cell), line.phase, line.block, line.attempt
 
 

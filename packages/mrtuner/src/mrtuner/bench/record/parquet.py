@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from mrtuner.bench.record.model import MeasuredRun, Record
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import Record
+from mrtuner.documents import as_builtins
 from mrtuner.errors import MrTunerError
 from mrtuner.extras import without
 
@@ -32,13 +33,14 @@ def write_parquet(record: Record, file: Path) -> None:
 
 #: Lists of their own below, or too different from run to run for columns.
 _NOT_FLAT: Final = (
-    "cell", "run", "rate", "times", "slowest", "series", "waits", "deltas", "backends", "commands",
+    "kind", "cell", "run", "rate", "times", "slowest", "series", "waits", "deltas", "backends",
+    "commands",
 )  # fmt: skip
 
 
 def _row(sample: MeasuredRun) -> dict[str, Any]:
     """A flat row, except for lists: names that not every run has do not become columns."""
-    known = asdict(sample)
+    known = as_builtins(sample)
     run = known["run"]
     latency = run.pop("latency") or {}
     return {

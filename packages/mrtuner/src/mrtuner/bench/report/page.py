@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.bench.plan.model import GridCell
-from mrtuner.bench.record.model import MeasuredRun, Record
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import Record
 from mrtuner.bench.report import charts as bench_charts
 from mrtuner.bench.report.text import answer, settings_shown
 from mrtuner.bench.verdict.judge import CellVerdict, blocks_of, require_samples, verdicts

@@ -8,7 +8,8 @@ from statistics import median
 from typing import Final
 
 from mrtuner.bench.plan.model import GridCell
-from mrtuner.bench.record.model import MeasuredRun, Record
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import Record
 from mrtuner.bench.verdict.pairs import Measure, blocks
 from mrtuner.stats.comparison import Comparison, compare
 
@@ -67,7 +68,7 @@ class ProofBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ProofEvidence:
     """A variant (b) against the one to beat (a), in one cell."""
 
     a: str
@@ -76,9 +77,11 @@ class Evidence:
     rows: tuple[QuantityRow, ...]
 
 
-def evidence(record: Record, cell: GridCell, a: str, b: str) -> Evidence:
+def evidence(record: Record, cell: GridCell, a: str, b: str) -> ProofEvidence:
     """Return every finished block of both, and every measure."""
-    return Evidence(a, b, tuple(_blocks(record, cell, a, b)), tuple(_rows(record, cell, (a, b))))
+    return ProofEvidence(
+        a, b, tuple(_blocks(record, cell, a, b)), tuple(_rows(record, cell, (a, b)))
+    )
 
 
 def _blocks(record: Record, cell: GridCell, a: str, b: str) -> Iterator[ProofBlock]:

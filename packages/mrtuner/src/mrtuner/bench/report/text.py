@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 from textwrap import wrap
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mrtuner.bench.record.model import Failure, Record
+from mrtuner.bench.record.model import Record
 from mrtuner.bench.verdict.judge import CellVerdict, require_samples, verdicts
 from mrtuner.bench.verdict.summary import (
     Beside,
@@ -25,6 +25,9 @@ from mrtuner.present.html import as_written, count, ratio
 from mrtuner.stats.comparison import Verdict
 from mrtuner.tables import bulleted
 from mrtuner.wording import plural
+
+if TYPE_CHECKING:
+    from mrtuner.bench.record.document import FailureLine
 
 #: Line width of text on a terminal.
 WIDE: Final = 100
@@ -181,7 +184,7 @@ def _setting(name: str, values: Sequence[str]) -> str:
     return f"{name}: {' | '.join(value or 'empty' for value in values)}"
 
 
-def _failure_line(failure: Failure) -> str:
+def _failure_line(failure: FailureLine) -> str:
     return f"{failure.cell.key} block {failure.block}, {failure.label}: {failure.reason}"
 
 

@@ -167,11 +167,11 @@ def installation_mounts(binaries: Binaries) -> list[Path]:
     return [home, *(path for path in beside if path.is_dir())]
 
 
-def engine_processes(proc: Path = _PROC) -> list[int]:
+def engine_processes() -> list[int]:
     """Processes of the engine in our network namespace: their work is the variant's."""
-    ours = (proc / "self/ns/net").stat().st_ino
+    ours = (_PROC / "self/ns/net").stat().st_ino
     found = []
-    for directory in proc.glob("[0-9]*"):
+    for directory in _PROC.glob("[0-9]*"):
         with suppress(OSError):
             name = (directory / "comm").read_text().strip()
             if name in _ENGINE and (directory / "ns/net").stat().st_ino == ours:

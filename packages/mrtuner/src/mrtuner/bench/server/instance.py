@@ -124,10 +124,10 @@ def unified(cgroup: Path = _CGROUP) -> bool:
 
 
 @contextmanager
-def memory_limit(name: str, size: Bytes, cgroup: Path = _CGROUP) -> Iterator[Path]:
+def memory_limit(name: str, size: Bytes) -> Iterator[Path]:
     """An empty cgroup with this much memory; removed at the end."""
-    require(memory=True, volume=False, cgroup=cgroup)
-    with limits(name, size, None, None, cgroup) as group:
+    require(memory=True, volume=False)
+    with limits(name, size, None, None) as group:
         assert group is not None  # noqa: S101 - there is a limit
         yield group
 

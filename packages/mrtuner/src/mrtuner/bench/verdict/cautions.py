@@ -7,7 +7,8 @@ from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.plan.model import GridCell
-from mrtuner.bench.record.model import MeasuredRun, Record
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import Record
 from mrtuner.bench.verdict.pairs import ALPHA, covers_a_cycle, pairs, throughput
 from mrtuner.stats.comparison import FEWEST_BLOCKS, Verdict
 from mrtuner.stats.steady import CV_REFUSE, CV_WARN, HALF_RUN_DRIFT, half_run_drift, robust_cv

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.bench.plan.model import Connect, Network, Phase, Storage
-from mrtuner.bench.record.document import HostFact
+from mrtuner.bench.record.document import FailureLine, HostFact
 from mrtuner.bench.verdict.judge import Judged, require_samples, verdicts
 from mrtuner.bench.verdict.meanwhile import SeenMeanwhile, meanwhile
 from mrtuner.bench.verdict.summary import (
@@ -22,7 +22,7 @@ from mrtuner.stats.comparison import Verdict
 
 if TYPE_CHECKING:
     from mrtuner.bench.plan.model import GridCell, Variant
-    from mrtuner.bench.record.model import Failure, Record
+    from mrtuner.bench.record.model import Record
     from mrtuner.bench.verdict.judge import CellVerdict
     from mrtuner.bench.verdict.summary import VariantSummary
 
@@ -275,7 +275,7 @@ def _verdict(one: CellVerdict) -> VariantVerdict:
     )
 
 
-def _failure(failure: Failure) -> RunFailure:
+def _failure(failure: FailureLine) -> RunFailure:
     return RunFailure(
         cell=failure.cell.key,
         phase=failure.phase,

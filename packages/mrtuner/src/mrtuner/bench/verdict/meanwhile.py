@@ -9,7 +9,8 @@ from statistics import fmean, median
 from typing import Annotated, Final
 
 from mrtuner.bench.plan.model import GridCell
-from mrtuner.bench.record.model import MeasuredRun, Record
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import Record
 from mrtuner.described import Doc
 
 #: How many wait events are reported.

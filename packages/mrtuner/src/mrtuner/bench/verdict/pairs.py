@@ -11,7 +11,8 @@ from typing import Final
 
 from mrtuner.bench.plan.cells import again
 from mrtuner.bench.plan.model import GridCell, Phase
-from mrtuner.bench.record.model import MeasuredRun, Record
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import Record
 from mrtuner.stats.comparison import Pair
 
 Measure = Callable[[MeasuredRun], float | None]

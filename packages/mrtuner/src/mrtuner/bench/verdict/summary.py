@@ -8,7 +8,8 @@ from statistics import median
 from typing import Final
 
 from mrtuner.bench.plan.model import PLACEMENT, GridCell
-from mrtuner.bench.record.model import MeasuredRun, Record, unlike
+from mrtuner.bench.record.document import MeasuredRun
+from mrtuner.bench.record.model import Record, unlike
 from mrtuner.errors import Refused
 from mrtuner.stats.histogram import Histogram, merged
 from mrtuner.stats.steady import half_run_drift, robust_cv

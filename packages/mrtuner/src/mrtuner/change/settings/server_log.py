@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.postgres.connect import translated
-from mrtuner.postgres.local import postmaster
-from mrtuner.postgres.reader import rows_of
+from mrtuner.postgres.local import postmaster_of
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -53,8 +52,8 @@ def server_log(conn: Connection) -> ServerLog | None:
     """
     try:
         with translated():
-            (row,) = rows_of(conn, "backend", conn.info.server_version)
-        if (pid := postmaster(row["pid"], row["age"])) is None:
+            pid = postmaster_of(conn)
+        if pid is None:
             return None
         path = _collected(conn, pid) or Path(f"/proc/{pid}/fd/2").readlink()
         return ServerLog(path, path.stat().st_size) if path.is_file() else None

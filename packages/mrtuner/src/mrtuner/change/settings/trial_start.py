@@ -26,8 +26,7 @@ from mrtuner.host.tree import Tree
 from mrtuner.postgres.binaries import Binaries, find_binaries
 from mrtuner.postgres.cluster import Cluster, reason_in
 from mrtuner.postgres.connect import translated
-from mrtuner.postgres.local import postmaster
-from mrtuner.postgres.reader import rows_of
+from mrtuner.postgres.local import postmaster_of
 from mrtuner.postgres.server_user import run_as, scratch_directory
 from mrtuner.units import KiB, MiB, pretty_bytes
 
@@ -66,8 +65,7 @@ class Here:
 def here(conn: Connection) -> Here:
     """Find the server's programs by its process. Raises NotTried."""
     with translated():
-        (row,) = rows_of(conn, "backend", conn.info.server_version)
-    pid = postmaster(row["pid"], row["age"])
+        pid = postmaster_of(conn)
     if pid is None:
         raise NotTried("the server runs on another machine")
     try:

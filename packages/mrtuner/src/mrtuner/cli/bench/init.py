@@ -24,9 +24,9 @@ def command(example: str | None, as_json: bool) -> None:
     from pathlib import Path
     from tomllib import loads
 
-    from mrtuner.bench.plan.toml import TEMPLATE, example_text, plan
+    from mrtuner.bench.plan.toml import example_text, plan
 
-    text = TEMPLATE if example is None else example_text(example)
+    text = example_text(example or "template")
     if not as_json:
         click.echo(text, nl=False)
         return

@@ -34,7 +34,7 @@ _CLOSE: Final = 0.65
 WIDEST: Final = 200
 
 
-class Command(click.Command):
+class CliCommand(click.Command):
     """A command that takes --debug like every other, and may have verbs.
 
     ``vacuum DSN`` calls the command itself, ``vacuum apply DSN`` its verb: no connection string
@@ -44,13 +44,13 @@ class Command(click.Command):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params.append(debug_option())
-        self.verbs: dict[str, Command] = {}
+        self.verbs: dict[str, CliCommand] = {}
 
-    def verb(self, name: str) -> Callable[[Callable[..., Any]], Command]:
+    def verb(self, name: str) -> Callable[[Callable[..., Any]], CliCommand]:
         """Make a function a verb of this command; its docstring is the help."""
 
-        def added(function: Callable[..., Any]) -> Command:
-            self.verbs[name] = click.command(name, cls=Command)(function)
+        def added(function: Callable[..., Any]) -> CliCommand:
+            self.verbs[name] = click.command(name, cls=CliCommand)(function)
             return self.verbs[name]
 
         return added
@@ -80,7 +80,7 @@ class Command(click.Command):
 
 def offer_verbs(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete, in the shell, an argument in whose place a verb may stand."""
-    verbs = ctx.command.verbs if isinstance(ctx.command, Command) else {}
+    verbs = ctx.command.verbs if isinstance(ctx.command, CliCommand) else {}
     return [name for name in verbs if name.startswith(incomplete)]
 
 

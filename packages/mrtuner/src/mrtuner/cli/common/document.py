@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated
 
-from mrtuner.bench.document import LoadLeftOut, SeriesDocument
+from mrtuner.bench.document import SeriesDocument
+from mrtuner.bench.series import LeftOut
 from mrtuner.bench.verdict.bound import BoundKind
 from mrtuner.bench.verdict.judge import Judged
 from mrtuner.change.document import ChangeOutcome, ChangePlan
@@ -136,9 +137,7 @@ class ReportDocument(Document, tag="mrtuner.report/2"):
     warnings: Annotated[
         list[str] | UnsetType, Doc("what weakens every verdict, such as a busy machine")
     ] = UNSET
-    left_out: Annotated[list[LoadLeftOut] | UnsetType, Doc("loads that could not be measured")] = (
-        UNSET
-    )
+    left_out: Annotated[list[LeftOut] | UnsetType, Doc("loads that could not be measured")] = UNSET
 
 
 def load_result(one: LoadFinding) -> LoadResult:

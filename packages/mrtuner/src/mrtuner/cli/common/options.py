@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from mrtuner.cli.common.commands import Command
+from mrtuner.cli.common.commands import CliCommand
 from mrtuner.cli.common.terminal import confirm, print_note
 from mrtuner.errors import UsageError
 from mrtuner.inputs import MACHINE, PLANS, Choice, Input, Share, Switch, Time
@@ -227,9 +227,9 @@ steady_option = time_option(
 )
 
 
-def command(name: str) -> Callable[[Callable[..., Any]], Command]:
+def command(name: str) -> Callable[[Callable[..., Any]], CliCommand]:
     """Make a function a command; its docstring is the help, examples first."""
-    return click.command(name, cls=Command)
+    return click.command(name, cls=CliCommand)
 
 
 def warn_of_password(dsn: str | None) -> str | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def document(proof: Proof) -> ReportDocument:
     """Return a proof as one JSON document."""
-    from mrtuner.bench.document import LoadLeftOut, SeriesDocument
+    from mrtuner.bench.document import SeriesDocument
     from mrtuner.bench.report.gains import answer
     from mrtuner.cli.common.document import ReportDocument, load_result
     from mrtuner.documents import convert
@@ -32,7 +32,7 @@ def document(proof: Proof) -> ReportDocument:
         applied=_applied(proof),
         headline=said.headline,
         warnings=list(said.warnings),
-        left_out=[convert(one, LoadLeftOut) for one in said.left_out],
+        left_out=list(said.left_out),
     )
 
 

@@ -10,7 +10,7 @@ import click
 
 from mrtuner.cli.common import checks, exit_codes, options, prerequisites, targets, terminal
 from mrtuner.cli.common.aws_options import account_options
-from mrtuner.cli.common.commands import Command
+from mrtuner.cli.common.commands import CliCommand
 from mrtuner.wording import not_judged
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mrtuner.failover.rehearse.document import RehearsalDocument
 
 
-@click.command("rehearse", cls=Command)
+@click.command("rehearse", cls=CliCommand)
 @click.argument("dsn", type=targets.ServerArgument())
 @click.option(
     "--trigger", "what", required=True, metavar="WHAT",

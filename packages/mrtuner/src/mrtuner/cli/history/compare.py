@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import click
 
-from mrtuner.cli.common import options, prerequisites, terminal
+from mrtuner.cli.common import options, terminal
 from mrtuner.cli.history.store_options import (
     LONGEST_PERIOD,
     MomentType,
@@ -48,28 +47,10 @@ def command(
 
     Statements are matched by their texts, since their identifiers may change with an upgrade.
     """
-    prerequisites.require("duckdb")
-    from mrtuner.answers.incidents import with_ceilings
-    from mrtuner.history.analysis.coverage import require_recorded
-    from mrtuner.history.analysis.happened import compare
-    from mrtuner.history.analysis.period import period
-    from mrtuner.history.directory import history_directory
-    from mrtuner.history.document import as_comparison
-    from mrtuner.history.reading import open_history
+    from mrtuner.answers import compare_periods
     from mrtuner.history.text import comparison_lines
 
-    with open_history(history_directory(directory)) as history:
-        periods = [
-            period(history, instance, since=length, until=begin + timedelta(seconds=length))
-            for begin in (before, after)
-        ]
-        for one in periods:
-            require_recorded(history, one)
-        found = compare(history, *periods, top=top, cpus=cpus)
-        found = replace(
-            found,
-            before=with_ceilings(history, found.before),
-            after=with_ceilings(history, found.after),
-        )
-    told = as_comparison(found)
+    told = compare_periods(
+        before, after, directory, length=length, instance=instance, cpus=cpus, top=top
+    )
     terminal.answer(told, comparison_lines(told, terminal.width(sys.stdout)), as_json)

@@ -136,7 +136,7 @@ def _views(start: datetime) -> Iterator[tuple[str, str]]:
 
     monday = start + timedelta(hours=6)
     yield "Monday: what the sessions waited for", fragment("load", monday, 14)
-    yield "and what was at its limit", fragment("limits", monday, 14)
+    yield "and what was at its limit", fragment("headroom", monday, 14)
     yield (
         "Wednesday compared with Tuesday, on the larger class",
         fragment("compare", start + timedelta(days=2, hours=10), 7, "&compare=1d"),

@@ -51,9 +51,7 @@ def command(
     wait for each other; the letters in the chart show what they wait for.
     """
     from mrtuner.answers import history
-    from mrtuner.history.document import as_document
     from mrtuner.history.text import lines
 
-    found = history(directory, instance=instance, since=since, until=until, cpus=cpus, top=top)
-    told = as_document(found)
+    told = history(directory, instance=instance, since=since, until=until, cpus=cpus, top=top)
     terminal.answer(told, lines(told, terminal.width(sys.stdout)), as_json)

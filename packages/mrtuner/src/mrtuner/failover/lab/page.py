@@ -1,16 +1,15 @@
 """Predicted and measured hangs, as charts and as one HTML page.
 
-The scenarios are those of `mrtuner.failover.lab/1`, the trials of `mrtuner.failover.selftest/1`.
+The scenarios are those of `mrtuner.failover.lab/1`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.failover.lab.text import cells, limits
-from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.present import figures
 from mrtuner.present.axes import grid, plain
 from mrtuner.present.html import rendered
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from mrtuner.failover.lab.document import PlayedCase, PlayedScenario
 
 #: Heights of a row, and of the axis with its margins, in user units.
-_ROW: Final = 24
-_FRAME: Final = 62
+ROW: Final = 24
+FRAME: Final = 62
 
 
 @figures.for_every_screen()
@@ -43,15 +42,15 @@ def page(outcomes: Sequence[PlayedScenario]) -> str:
 
 def picture(name: str, rows: Sequence[PlayedCase], *, key: str) -> str:
     """Draw for each case the predicted band and the measured hangs [s from the client's action]."""
-    with figures.canvas(height=_FRAME + _ROW * len(rows)) as figure:
+    with figures.canvas(height=FRAME + ROW * len(rows)) as figure:
         labels = [row.case for row in rows]
-        axes = figure.add_axes(_place(labels))
+        axes = figure.add_axes(place_of(labels))
         most = max(_end(row) for row in rows)
         axes.set_xlim(-0.02 * most, 1.04 * most)
         for place, row in enumerate(rows):
             _draw(axes, place, row, most)
         axes.set_xlabel("seconds from the client's own action")
-        _dress(axes, labels)
+        dress(axes, labels)
         return figures.finish(
             figure, key,
             title=f"Hangs predicted and measured: {name}",
@@ -69,41 +68,20 @@ def _end(row: PlayedCase) -> float:
 def _draw(axes: Axes, place: int, row: PlayedCase, most: float) -> None:
     band = row.predicted
     low, high = (band.low, min(band.high, most)) if band else (0.0, most)
-    _bar(axes, place, low, high, slack=row.slack, endless=band is None)
+    bar(axes, place, low, high, slack=row.slack, endless=band is None)
     for hang in row.measured:
         at = row.watched if hang is None else hang
-        _dot(axes, place, at, ">" if hang is None else "D")
+        dot(axes, place, at, ">" if hang is None else "D")
 
 
-def deviations(trials: Sequence[Mapping[str, Any]], *, key: str) -> str:
-    """Draw every setting of a self-test: its hangs relative to the middle of the predicted band."""
-    with figures.canvas(height=_FRAME + _ROW * len(trials)) as figure:
-        labels = [f"{each['case']} · {each['setting']}: {each['predicted']['mid']:.2f} s"
-                  for each in trials]  # fmt: skip
-        axes = figure.add_axes(_place(labels))
-        for place, trial in enumerate(trials):
-            band = trial["predicted"]
-            low, high = band["low"] - band["mid"], band["high"] - band["mid"]
-            _bar(axes, place, low, high, slack=SLACK)
-            for hang in trial["measured"]:
-                _dot(axes, place, hang - band["mid"], "D")
-        axes.set_xlabel("seconds from the middle of the band; gray: 0.1 s on either side")
-        _dress(axes, labels)
-        return figures.finish(
-            figure, key,
-            title="Measured hangs, relative to the middle of their predicted bands",
-            desc=f"{len(trials)} settings of three cases. The table shows every number.",
-        )  # fmt: skip
-
-
-def _place(labels: Sequence[str]) -> tuple[float, float, float, float]:
+def place_of(labels: Sequence[str]) -> tuple[float, float, float, float]:
     """Return the place of the axes, with room for the longest label left of them."""
-    height = _FRAME + _ROW * len(labels)
+    height = FRAME + ROW * len(labels)
     left = figures.room_for(labels)
     return (left, 46 / height, 0.98 - left, 1 - 54 / height)
 
 
-def _bar(
+def bar(
     axes: Axes, place: int, low: float, high: float, *, slack: float, endless: bool = False
 ) -> None:
     """Draw the band and its tolerance; a band without an end is dashed."""
@@ -116,13 +94,13 @@ def _bar(
     axes.barh([place], [max(width, 0.01)], left=low, height=0.62, color=blue, alpha=0.55)
 
 
-def _dot(axes: Axes, place: int, at: float, shape: str) -> None:
+def dot(axes: Axes, place: int, at: float, shape: str) -> None:
     orange, paper = figures.PALETTE["a"].light, figures.PALETTE["paper"].light
     axes.plot([at], [place], shape, markersize=6, color=orange, markeredgecolor=paper,
               markeredgewidth=0.6, clip_on=False)  # fmt: skip
 
 
-def _dress(axes: Axes, labels: Sequence[str]) -> None:
+def dress(axes: Axes, labels: Sequence[str]) -> None:
     """Label one line per case, the first at the top; draw a light grid and little frame."""
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)

@@ -44,10 +44,10 @@ class Attempt:
 class Trials:
     """Connections proved open before the fault, and the queries sent over them."""
 
-    def __init__(self, dsns: Iterator[str], times: int = TIMES) -> None:
+    def __init__(self, dsns: Iterator[str]) -> None:
         self._dsns = dsns
-        self._idle = [self._opened() for _ in range(times)]
-        self._busy = [self._opened() for _ in range(times)]
+        self._idle = [self._opened() for _ in range(TIMES)]
+        self._busy = [self._opened() for _ in range(TIMES)]
         self._path = _path(self._idle[0])
         self._threads: list[threading.Thread] = []
         self.attempts: list[Attempt] = []

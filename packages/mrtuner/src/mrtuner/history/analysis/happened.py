@@ -1,4 +1,4 @@
-"""What happened in a period, and how two periods differ: for `mrtuner history show` and `compare`.
+"""What happened in a period: for `mrtuner history show` and `compare`.
 
 The queries use only SQL that other engines understand as well. A period that begins before the
 oldest rows kept as sampled is answered from their summaries.
@@ -6,29 +6,29 @@ oldest rows kept as sampled is answered from their summaries.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Annotated, Any, Final
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
 
-from mrtuner.described import Doc
+from mrtuner.documents import convert
 from mrtuner.history.analysis.active_sessions import (
     WAIT_EVENT,
-    HistoryLoad,
     beats_by_minute,
     busiest_minute,
     load_by_step,
 )
-from mrtuner.history.analysis.changes import HistoryChange, changes
-from mrtuner.history.analysis.gaps import HistoryGap, gaps
-from mrtuner.history.analysis.host_work import HistoryHost, host_work
-from mrtuner.history.analysis.incidents import Incident, incidents
-from mrtuner.history.analysis.not_looked_for import not_looked_for
+from mrtuner.history.analysis.changes import changes
+from mrtuner.history.analysis.gaps import gaps
+from mrtuner.history.analysis.host_work import host_work
+from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, view_for
-from mrtuner.history.analysis.statements import (
-    HistoryStatement,
-    HistoryStatementChange,
-    statement_changes,
-    statements,
+from mrtuner.history.analysis.statements import statements
+from mrtuner.history.document import (
+    HistoryChangeEntry,
+    HistoryCheckpoints,
+    HistoryMinute,
+    HistorySummary,
+    HistoryWait,
 )
 from mrtuner.history.reading import History
 from mrtuner.history.store.summaries import AT_WORK
@@ -37,91 +37,35 @@ from mrtuner.history.store.summaries import AT_WORK
 _STEPS: Final = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryCheckpoints:
-    """Checkpoints and WAL of a period; null where unknown."""
-
-    timed: Annotated[int | None, Doc("checkpoints started by checkpoint_timeout")]
-    requested: Annotated[int | None, Doc("checkpoints started by WAL or a command")]
-    write_seconds: Annotated[float | None, Doc("time writing buffers")]
-    wal_bytes: Annotated[int | None, Doc("WAL written")]
-    peak_wal: Annotated[float | None, Doc("bytes per second, in the busiest sample")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryWait:
-    """What sessions waited for."""
-
-    event: Annotated[str, Doc("class and event, or CPU")]
-    sessions: Annotated[float, Doc("sessions on average")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryMinute:
-    """The minute with the most active sessions."""
-
-    at: Annotated[datetime, Doc("UTC")]
-    load: Annotated[float, Doc("average active sessions")]
-    waits: Annotated[tuple[HistoryWait, ...], Doc("most first")]
-    statements: Annotated[tuple[HistoryStatement, ...], Doc("that took most time")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """What happened to one instance in a period."""
-
-    period: HistoryPeriod
-    cpus: int | None
-    sampled: float  # share of the period
-    load: tuple[HistoryLoad, ...]
-    statements: tuple[HistoryStatement, ...]
-    checkpoints: HistoryCheckpoints
-    host: HistoryHost | None
-    slowest: HistoryMinute | None
-    changes: tuple[HistoryChange, ...]
-    gaps: tuple[HistoryGap, ...]
-    damaged: tuple[str, ...]
-    incidents: tuple[Incident, ...] = ()
-    not_looked_for: tuple[str, ...] = ()  # by the search for incidents, one sentence each
-
-    @property
-    def average_load(self) -> float | None:
-        """Average active sessions, over the steps that were sampled."""
-        known = [step.total for step in self.load if step.total is not None]
-        return sum(known) / len(known) if known else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """Two periods side by side."""
-
-    before: Summary
-    after: Summary
-    statements: tuple[HistoryStatementChange, ...]
-
-
 def summary(
-    history: History, about: HistoryPeriod, *, top: int = 10, cpus: int | None = None
-) -> Summary:
-    """Return what happened in a period."""
+    history: History,
+    about: HistoryPeriod,
+    *,
+    top: int = 10,
+    cpus: int | None = None,
+    incidents: Sequence[Incident] = (),
+    not_looked_for: Sequence[str] = (),
+) -> HistorySummary:
+    """Return what happened in a period; what went wrong in it is found by others."""
     load = load_by_step(history, about, max(60.0, about.seconds / _STEPS))
-    changed = changes(history, about)
+    known = [step.total for step in load if step.total is not None]
     beats = beats_by_minute(history, about)
     host = host_work(history, about)
-    return Summary(
+    return HistorySummary(
         period=about,
         cpus=cpus if cpus is not None or host is None else host.cpus,
         sampled=min(1.0, len(beats) * 60 / max(about.seconds, 60.0)),
+        average_load=sum(known) / len(known) if known else None,
         load=load,
         statements=statements(history, about, top),
         checkpoints=checkpoints(history, about),
         host=host,
         slowest=slowest_minute(history, about),
-        changes=changed,
+        changes=convert(changes(history, about), tuple[HistoryChangeEntry, ...]),
         gaps=gaps(history, about),
         damaged=history.damaged,
-        incidents=incidents(history, about, changed),
-        not_looked_for=not_looked_for(history, about),
+        incidents=tuple(incidents),
+        not_looked_for=tuple(not_looked_for),
     )
 
 
@@ -173,20 +117,4 @@ def slowest_minute(history: History, about: HistoryPeriod) -> HistoryMinute | No
             HistoryWait(event=row["event"], sessions=row["samples"] / beats) for row in waits
         ),
         statements=statements(history, after, 3),
-    )
-
-
-def compare(
-    history: History,
-    before: HistoryPeriod,
-    after: HistoryPeriod,
-    *,
-    top: int = 10,
-    cpus: int | None = None,
-) -> Comparison:
-    """Return two periods and what changed between them, statement by statement."""
-    return Comparison(
-        before=summary(history, before, cpus=cpus),
-        after=summary(history, after, cpus=cpus),
-        statements=statement_changes(history, before, after, top=top),
     )

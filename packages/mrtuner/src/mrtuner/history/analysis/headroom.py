@@ -12,10 +12,10 @@ from typing import Final
 
 from mrtuner.history.analysis.host_work import CPU_ALL, CPU_USED
 from mrtuner.history.analysis.series import (
+    ChartLine,
     Grid,
     Kind,
     Measure,
-    Series,
     lines,
     rate,
     ratio,
@@ -102,7 +102,7 @@ def recorded(history: History) -> list[RecordedLimit]:
     ]
 
 
-def shares(history: History, over: Grid) -> list[Series]:
+def shares(history: History, over: Grid) -> list[ChartLine]:
     """Return the share in use of each limit over time, without limits that have no values."""
     limits = recorded(history)
     # Each source is asked once.
@@ -111,7 +111,7 @@ def shares(history: History, over: Grid) -> list[Series]:
         for source in dict.fromkeys(limit.source for limit in limits if limit.by is None)
     }
     found = [
-        Series(limit.name, _share(history, over, limit, asked.get(limit.source, {})))
+        ChartLine(limit.name, _share(history, over, limit, asked.get(limit.source, {})))
         for limit in limits
     ]
     return [one for one in found if any(value is not None for value in one.values)]
@@ -146,7 +146,7 @@ def _share(
     return [limit.share(*step) for step in zip(*parts_of, strict=True)]
 
 
-def by_database(history: History, over: Grid) -> dict[str, list[Series]]:
+def by_database(history: History, over: Grid) -> dict[str, list[ChartLine]]:
     """Return the age of the oldest IDs of each database over time, by column."""
     measures = {
         limit.used.of: Measure(limit.used.kind, limit.used.of)

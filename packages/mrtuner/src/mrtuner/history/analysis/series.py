@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from mrtuner.described import Doc, document_name
 from mrtuner.history.analysis.gaps import GAP
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, source_named, view_for
 from mrtuner.history.reading import History
@@ -156,17 +157,18 @@ def ratio(of: str, over: str, *, scale: float = 1.0) -> Measure:
     return Measure(Kind.RATIO, of, over, scale)
 
 
+@document_name("ChartSeries")
 @dataclass(frozen=True, slots=True)
-class Series:
-    """A line of a chart: one value per step."""
+class ChartLine:
+    """A line of a chart."""
 
-    name: str
-    values: list[float | None]
+    name: Annotated[str, Doc("what it is of")]
+    values: Annotated[list[float | None], Doc("one a step; null: not sampled, or unknown")]
 
 
 def lines(
     history: History, over: Grid, source: str, measures: Mapping[str, Measure], where: str = "true"
-) -> list[Series]:
+) -> list[ChartLine]:
     """Return one series for each measure, over all rows of a source.
 
     `where` is our own SQL; it must never contain values from elsewhere.
@@ -175,7 +177,7 @@ def lines(
     seen, longest = _sampled(history, over, source), _longest(history, source)
     rows = found.get("", {})
     return [
-        Series(
+        ChartLine(
             name,
             _values(over, measure, {at: row[n] for at, row in rows.items()}, seen, longest=longest),
         )
@@ -186,7 +188,7 @@ def lines(
 def split(
     history: History, over: Grid, source: str, measure: Measure, by: str, *,
     where: str = "true", top: int = 8,
-) -> list[Series]:  # fmt: skip
+) -> list[ChartLine]:  # fmt: skip
     """Return one series for each value of `by`, the largest first; the rest is `OTHER`.
 
     Values that cannot be added up, such as ages, have no `OTHER`.
@@ -197,7 +199,7 @@ def split(
 def splits(
     history: History, over: Grid, source: str, measures: Mapping[str, Measure], by: str, *,
     where: str = "true", top: int = 8,
-) -> dict[str, list[Series]]:  # fmt: skip
+) -> dict[str, list[ChartLine]]:  # fmt: skip
     """Return what `split` returns, for several measures by name."""
     of = _Split(history, over, source, by, where, top)
     kept = {name: one for name, one in measures.items() if one.kind is Kind.LAST}
@@ -222,7 +224,7 @@ class _Split:
     where: str
     top: int
 
-    def largest(self, measure: Measure) -> list[Series]:
+    def largest(self, measure: Measure) -> list[ChartLine]:
         """Return series of any measure but LAST; of what adds up, the sum of the rest as well."""
         adds = measure.kind in {Kind.RATE, Kind.NUMBER}
         weight, rest = ("sum", f"'{_REST}'") if adds else ("max", "NULL")
@@ -248,7 +250,7 @@ class _Split:
         series = [self._series(measure, name, cells) for name, cells in found.items()]
         return sorted(series, key=lambda one: (one.name == _REST, *_order(measure, one)))
 
-    def last(self, measures: Mapping[str, Measure]) -> dict[str, list[Series]]:
+    def last(self, measures: Mapping[str, Measure]) -> dict[str, list[ChartLine]]:
         """Return series of what is stored when it changes, even if it did not in this period."""
         kept = tuple(measures.values())
         before = _before(self.history, self.over, self.source, kept, self.by, self.where)
@@ -286,18 +288,18 @@ class _Split:
 
     def _series(
         self, measure: Measure, name: str, cells: Mapping[int, Any], before: Any = None
-    ) -> Series:
+    ) -> ChartLine:
         seen = _sampled(self.history, self.over, self.source)
         longest = _longest(self.history, self.source)
         values = _values(self.over, measure, cells, seen, before, absent=0.0, longest=longest)
-        return Series(OTHER if name == _REST else name, values)
+        return ChartLine(OTHER if name == _REST else name, values)
 
 
 #: In a query, the name of what is not among the largest; no real name has such a character.
 _REST: Final = "\x01"
 
 
-def _order(measure: Measure, of: Series) -> tuple[float, str]:
+def _order(measure: Measure, of: ChartLine) -> tuple[float, str]:
     weight = sum if measure.kind in {Kind.RATE, Kind.NUMBER} else max
     return -weight(value or 0 for value in of.values), of.name
 

@@ -22,7 +22,7 @@ AT_WORK: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class SummaryView:
     """A summary of another view's rows by step, with their number as `samples`."""
 
     view: str
@@ -47,7 +47,7 @@ class Summary:
 
 
 SUMMARIES: Final = (
-    Summary(
+    SummaryView(
         view="sessions_by_hour",
         source="sessions",
         of="sessions_by_minute",
@@ -56,7 +56,7 @@ SUMMARIES: Final = (
         by=("state", "wait_type", "wait_event"),
         keep=1826 * _DAY,
     ),
-    Summary(
+    SummaryView(
         view="sessions_at_work_by_minute",
         source="sessions",
         of="sessions_by_minute",
@@ -65,7 +65,7 @@ SUMMARIES: Final = (
         where=AT_WORK,
         keep=400 * _DAY,
     ),
-    Summary(
+    SummaryView(
         view="samples_by_minute",
         source="samples",
         of="samples",
@@ -85,7 +85,7 @@ SUMMARIES: Final = (
 )
 
 
-def of_source(name: str) -> tuple[Summary, ...]:
+def of_source(name: str) -> tuple[SummaryView, ...]:
     return tuple(one for one in SUMMARIES if one.source == name)
 
 
@@ -94,6 +94,6 @@ def views_of(source: Source) -> tuple[str, ...]:
     return (source.name, layout.rollup_view(source), *(one.view for one in of_source(source.name)))
 
 
-def named(view: str) -> Summary | None:
+def named(view: str) -> SummaryView | None:
     """Return the summary with this view; None if it is not among these summaries."""
     return next((one for one in SUMMARIES if one.view == view), None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume
 from mrtuner.limits.ceilings import Resource
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask
@@ -38,6 +38,6 @@ class Case:
     kind: str  # one of the simulator's KINDS
     instance: InstanceClass
     volume: Volume
-    series: Series
+    series: MetricSeries
     truths: tuple[Limiter, ...]  # should be found
     hints: tuple[Limiter, ...]  # too short to be required; no mistake if reported

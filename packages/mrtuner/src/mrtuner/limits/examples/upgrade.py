@@ -17,13 +17,14 @@ from mrtuner.limits.examples.simulate import PARTS, Cap, Demand, Manner, simulat
 from mrtuner.limits.examples.week import (
     IOPS,
     MOST,
+    SEED,
     background,
     busy_hours,
     instance_caps,
     night_jobs,
     rest_of_instance,
 )
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -58,16 +59,16 @@ _MANNER: Final = Manner(wobble=0.003, latency=0.85e-3, noise=0.08, sessions=52.0
 class Upgrade:
     """The days, minute by minute."""
 
-    series: Series  # of the instance, NaN while it is away
+    series: MetricSeries  # of the instance, NaN while it is away
     served: Values  # the share of what programs asked for that they got
     working: Mask  # hours in which people work
     jobs: Mask  # minutes in which a job of the night runs
 
 
-def simulated_upgrade(seed: int = 2021) -> Upgrade:
-    """Simulate the three days; the same for the same seed."""
+def simulated_upgrade() -> Upgrade:
+    """Simulate the three days, always the same."""
     np = numpy()
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(SEED)
     before = int((LARGER_CLASS - START).total_seconds()) // 60
     parts = []
     for minutes, caps, cpus in (
@@ -90,7 +91,7 @@ def simulated_upgrade(seed: int = 2021) -> Upgrade:
     moved = metrics["ReadThroughput"] + metrics["WriteThroughput"]
     every = np.arange(_MINUTES)
     return Upgrade(
-        series=Series(start=START, step=60, metrics=metrics),
+        series=MetricSeries(start=START, step=60, metrics=metrics),
         served=np.clip(moved / asked, 0, 1),
         working=busy_hours(every),
         jobs=night_jobs(every / 60 % 24),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.examples.simulate import PARTS, Cap, Demand, Manner, simulate
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -32,17 +32,19 @@ _SIZE: Final = 28_000.0  # bytes per operation: some 15,000 IOPS at the maximum
 _EXAMPLE: Final = Path(__file__).with_name("week.csv.xz")
 _START: Final = datetime(2026, 3, 2, tzinfo=UTC)
 _MINUTES: Final = DAYS * 1440
+#: Of everything that is random in an example.
+SEED: Final = 2021
 #: Jobs at night: starting hour, minutes they last.
 _JOBS: Final = ((0.5, 20), (2.5, 20), (4.5, 15))
 
 
-def simulated_week(seed: int = 2021) -> Series:
-    """Simulate a week of the case."""
+def simulated_week() -> MetricSeries:
+    """Simulate a week of the case, always the same."""
     np = numpy()
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(SEED)
     told = simulate(_demand(random), instance_caps(), random, Manner(wobble=0.003))
     extra = rest_of_instance(random, told.metrics)
-    return Series(start=_START, step=60, metrics={**told.metrics, **extra})
+    return MetricSeries(start=_START, step=60, metrics={**told.metrics, **extra})
 
 
 def example() -> str:
@@ -50,7 +52,7 @@ def example() -> str:
     return lzma.decompress(_EXAMPLE.read_bytes()).decode()
 
 
-def as_csv(series: Series) -> str:
+def as_csv(series: MetricSeries) -> str:
     """Return the metrics as CSV, one point per line; balances only where they have a point."""
     np = numpy()
     names = list(series.metrics)

@@ -25,7 +25,7 @@ from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.limits.ceilings import AURORA
 from mrtuner.limits.metrics.read import on_grid
-from mrtuner.limits.metrics.series import UNITS, Series
+from mrtuner.limits.metrics.series import UNITS, MetricSeries
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ class Fetched:
     name: str
     class_name: str
     storage: Volume | str | None  # AURORA; None for an unknown kind
-    points: Series | UsageError  # or the reason why there are none
+    points: MetricSeries | UsageError  # or the reason why there are none
 
     @property
-    def series(self) -> Series:
+    def series(self) -> MetricSeries:
         """The metrics. Raises UsageError if there are too few."""
         if isinstance(self.points, UsageError):
             raise self.points
@@ -87,7 +87,6 @@ def fetch(
     account: Account,
     *,
     tell: Tell | None = None,
-    cache: Path | None = None,
 ) -> Fetched:
     """Look up an instance, and its metrics from `start` to `end` (UTC).
 
@@ -95,7 +94,7 @@ def fetch(
     in the cache. AwsError for what AWS refuses; UsageError if there are too few points.
     """
     instance = rds.instance(client("rds", account), name)
-    (found,) = fetch_all([instance], start, end, account, tell=tell, cache=cache)
+    (found,) = fetch_all([instance], start, end, account, tell=tell)
     if isinstance(found.points, UsageError):
         raise found.points
     return found
@@ -109,7 +108,6 @@ def fetch_all(
     *,
     metrics: tuple[str, ...] = tuple(UNITS),
     tell: Tell | None = None,
-    cache: Path | None = None,
 ) -> Iterator[Fetched]:
     """Look up many instances of one region, with as many per call as its limits and memory allow.
 
@@ -117,7 +115,7 @@ def fetch_all(
     """
     watch = client("cloudwatch", account)
     period = cloudwatch.period_for(_midnight(start), end)
-    where = (cache or cache_directory()) / region_of(watch)
+    where = cache_directory() / region_of(watch)
     asked = Asked(start=start, end=end, period=period, metrics=metrics, cache=where)
     for batch in _batches(instances, asked):
         days = _days(watch, batch, asked, tell)
@@ -236,7 +234,7 @@ def _by_day(
     return dict(zip(midnights, days.values(), strict=True))
 
 
-def _series(days: Sequence[Day], start: datetime, name: str) -> Series | UsageError:
+def _series(days: Sequence[Day], start: datetime, name: str) -> MetricSeries | UsageError:
     """The points since `start` on one grid, or the reason why there are too few."""
     np = numpy()
     since = start.timestamp()

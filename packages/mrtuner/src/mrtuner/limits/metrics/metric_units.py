@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import BadValue
-from mrtuner.limits.metrics.series import UNITS, Series
+from mrtuner.limits.metrics.series import UNITS, MetricSeries
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class WrongUnit(BadValue):
         self.unit = unit
 
 
-def in_cloudwatch_units(series: Series, throughput_unit: str | None = None) -> Series:
+def in_cloudwatch_units(series: MetricSeries, throughput_unit: str | None = None) -> MetricSeries:
     """Convert a series to CloudWatch's units; BadValue if the result is implausible."""
     metrics = dict(series.metrics)
     if throughput_unit is not None:
@@ -51,7 +51,7 @@ def in_cloudwatch_units(series: Series, throughput_unit: str | None = None) -> S
         for name in _THROUGHPUTS:
             if name in metrics:
                 metrics[name] = metrics[name] * factor
-    changed = Series(
+    changed = MetricSeries(
         start=series.start, step=series.step, metrics=metrics, notices=series.notices
     )  # fmt: skip
     _check_throughput(changed)
@@ -60,7 +60,7 @@ def in_cloudwatch_units(series: Series, throughput_unit: str | None = None) -> S
     return changed
 
 
-def guessed_unit(series: Series) -> str | None:
+def guessed_unit(series: MetricSeries) -> str | None:
     """The unit of throughput that would make sense of it, or None if bytes do."""
     np = numpy()
     total = series.total("ReadThroughput", "WriteThroughput")
@@ -77,13 +77,13 @@ def guessed_unit(series: Series) -> str | None:
     return next(likely, None)
 
 
-def _check_throughput(series: Series) -> None:
+def _check_throughput(series: MetricSeries) -> None:
     unit = guessed_unit(series)
     if unit is not None:
         raise WrongUnit(unit)
 
 
-def _check_columns(series: Series) -> None:
+def _check_columns(series: MetricSeries) -> None:
     """Refuse reads and writes that only make sense in different units: one column is wrong."""
     for way in ("Read", "Write"):
         carried = series.metrics.get(f"{way}Throughput")
@@ -105,7 +105,7 @@ def _operation_size(carried: Values | None, operations: Values | None) -> float 
     return float(np.median(carried[used] / operations[used])) if used.sum() >= 20 else None
 
 
-def _check_latency(series: Series) -> None:
+def _check_latency(series: MetricSeries) -> None:
     np = numpy()
     for name in _LATENCIES:
         if name not in series.metrics:
@@ -121,7 +121,7 @@ def _check_latency(series: Series) -> None:
             )
 
 
-def _queued(series: Series, latency: str) -> bool:
+def _queued(series: MetricSeries, latency: str) -> bool:
     """Whether the queue is as long as the latency makes it, by Little's law: a saturated volume."""
     np = numpy()
     operations = series.metrics.get(latency.replace("Latency", "IOPS"))

@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.extras import without
 from mrtuner.limits.metrics.metric_units import in_cloudwatch_units
-from mrtuner.limits.metrics.series import UNITS, Series
+from mrtuner.limits.metrics.series import UNITS, MetricSeries
 from mrtuner.stats.plateaus import numpy
 from mrtuner.wording import plural
 
@@ -34,7 +34,9 @@ FEWEST: Final = 120
 MOST: Final = 1_100_000
 
 
-def read(path: Path, *, timezone: str | None = None, throughput_unit: str | None = None) -> Series:
+def read(
+    path: Path, *, timezone: str | None = None, throughput_unit: str | None = None
+) -> MetricSeries:
     """Read the file as a series in UTC.
 
     `timezone` applies to timestamps without one; `throughput_unit` is one of THROUGHPUT_UNITS.
@@ -77,7 +79,9 @@ def moments(stamps: Sequence[Any], zone: tzinfo | None) -> list[datetime]:
     return [_moment(stamp, zone) for stamp in stamps]
 
 
-def on_grid(times: Sequence[datetime], metrics: Mapping[str, Sequence[float] | Values]) -> Series:
+def on_grid(
+    times: Sequence[datetime], metrics: Mapping[str, Sequence[float] | Values]
+) -> MetricSeries:
     """Put points in any order on equal steps of the usual size; if two coincide, the later wins.
 
     UsageError if there are too few.
@@ -103,7 +107,7 @@ def on_grid(times: Sequence[datetime], metrics: Mapping[str, Sequence[float] | V
         raise _too_few(most, step)
     repeated = int((np.diff(places) == 0).sum())
     notices = (f"{repeated} timestamps occur twice; the later values are used",) if repeated else ()
-    return Series(
+    return MetricSeries(
         start=datetime.fromtimestamp(float(seconds[0]), UTC),
         step=step,
         metrics=grid,

@@ -33,7 +33,7 @@ UNITS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class MetricSeries:
     """Equal steps from `start` (UTC); NaN where a metric has no point."""
 
     start: datetime

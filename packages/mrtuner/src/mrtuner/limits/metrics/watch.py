@@ -23,7 +23,7 @@ from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
 from mrtuner.limits.confirmation import WAITING
 from mrtuner.limits.host_ceilings import HostCounters, WatchedHost, rates, read, watched_host
 from mrtuner.limits.metrics.read import FEWEST
-from mrtuner.limits.metrics.series import Series
+from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.sql import query
@@ -64,17 +64,17 @@ def watch(
         return replace(answer, interrupted=found.interrupted, lost=found.lost)
 
 
-def recorded(dsn: str, series: Series, *, root: Path = Path("/")) -> Limits:
+def recorded(dsn: str, series: MetricSeries) -> Limits:
     """Find the limit of the server at `dsn` from the recorded metrics of its host.
 
     The ceilings are the present ones. Raises ConnectError without a usable session.
     """
     with connect(dsn) as conn, translated():
-        subject = _subject(conn, root)
+        subject = _subject(conn, Path("/"))
     return _judged(subject, replace(series, notices=(*subject.notices, *series.notices)))
 
 
-def _judged(subject: _Subject, series: Series) -> Limits:
+def _judged(subject: _Subject, series: MetricSeries) -> Limits:
     known = (*(subject.host.ceilings if subject.host else ()), subject.connections)
     return on_host(series, known, name=subject.name, storage=subject.storage)
 
@@ -230,7 +230,7 @@ class _Watch:
             return {}
         return {metric: (after[name] - before[name]) / seconds for name, metric in _METRICS.items()}
 
-    def series(self) -> Series:
+    def series(self) -> MetricSeries:
         """The watched points on a grid of seconds; without points if there are too few."""
         np = numpy()
         long = max(self.points, default=-1) + 1
@@ -245,7 +245,7 @@ class _Watch:
             for place, values in self.points.items():
                 for name, value in values.items():
                     metrics.setdefault(name, np.full(long, np.nan))[place] = value
-        return Series(
+        return MetricSeries(
             start=self.start, step=int(_STEP), metrics=metrics, notices=tuple(notices), apart=True
         )  # fmt: skip
 

@@ -15,7 +15,7 @@ from mrtuner.bench import series
 from mrtuner.bench.record.model import Record
 from mrtuner.bench.report.charts import Effect, forest
 from mrtuner.bench.report.gains import GainRow, answer
-from mrtuner.bench.report.proof import Evidence, evidence
+from mrtuner.bench.report.proof import ProofEvidence, evidence
 from mrtuner.present import charts, figures
 from mrtuner.present.html import rendered
 from mrtuner.stats.comparison import Verdict
@@ -30,7 +30,7 @@ class Load:
 
     finding: series.LoadFinding
     row: GainRow
-    evidence: Evidence
+    evidence: ProofEvidence
     picture: str
 
 
@@ -75,7 +75,7 @@ def _load(one: series.LoadFinding, row: GainRow, number: int) -> Load:
     return Load(one, row, seen, _pairs_picture(one, seen, number))
 
 
-def _pairs_picture(one: series.LoadFinding, seen: Evidence, number: int) -> str:
+def _pairs_picture(one: series.LoadFinding, seen: ProofEvidence, number: int) -> str:
     """Draw the throughput of every block; empty where there is no ratio."""
     found = one.throughput
     if found is None:

@@ -8,8 +8,8 @@ from mrtuner.web.screens import (
     changes,
     compare,
     connections,
+    headroom,
     io,
-    limits,
     load,
     moment,
     replication,
@@ -22,7 +22,7 @@ from mrtuner.web.screens.screen import Screen
 SCREENS: Final[dict[str, Screen]] = {
     module.SCREEN.name: module.SCREEN
     for module in (
-        load, moment, statements, limits, wal, io, vacuum, connections, replication, compare,
+        load, moment, statements, headroom, wal, io, vacuum, connections, replication, compare,
         changes,
     )
 }  # fmt: skip

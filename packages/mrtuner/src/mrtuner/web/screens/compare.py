@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mrtuner.history.analysis.coverage import recorded, seconds_of
 from mrtuner.history.analysis.period import HistoryPeriod
-from mrtuner.history.analysis.series import Grid, Kind, Measure, Series, rate, shifted, split
+from mrtuner.history.analysis.series import ChartLine, Grid, Kind, Measure, rate, shifted, split
 from mrtuner.history.analysis.statements import HistoryStatementChange, statement_changes
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.web.period import usual_comparison
@@ -43,7 +43,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     earlier = shifted(view.grid, before)
     charts = [
         Chart(name=name, title=title, unit=unit, series=[
-            Series(label, one.values)
+            ChartLine(label, one.values)
             for label, grid in (("after", view.grid), ("before", earlier))
             for one in _whole(view, grid, source, measure, where)
         ])
@@ -83,7 +83,7 @@ def _span(begin: datetime, end: datetime) -> str:
     return f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
 
 
-def _whole(view: View, over: Grid, source: str, measure: Measure, where: str) -> list[Series]:
+def _whole(view: View, over: Grid, source: str, measure: Measure, where: str) -> list[ChartLine]:
     return split(view.history, over, source, measure, "''", where=where) if view.has(source) else []
 
 

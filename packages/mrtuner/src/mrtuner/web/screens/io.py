@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mrtuner.history.analysis.series import Kind, Measure, Series, rate, ratio
+from mrtuner.history.analysis.series import ChartLine, Kind, Measure, rate, ratio
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _BY: Final = "backend_type || ', ' || context"
@@ -72,7 +72,7 @@ def _cache_hits(view: View) -> Chart:
 
 def _of_disk(
     view: View, host: Mapping[str, Measure], cloudwatch: Mapping[str, Measure]
-) -> Sequence[Series]:
+) -> Sequence[ChartLine]:
     """Return the disk's lines from its host's kernel or, without those, from CloudWatch."""
     found = view.lines("host", host)
     known = any(value is not None for one in found for value in one.values)

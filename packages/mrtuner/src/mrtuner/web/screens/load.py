@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mrtuner.history.analysis.active_sessions import CPU, WAIT_EVENT
-from mrtuner.history.analysis.series import Kind, Measure, Series
+from mrtuner.history.analysis.series import ChartLine, Kind, Measure
 from mrtuner.history.recorded.server import machine
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.web.screens.screen import Chart, Screen, Table, View, highest
@@ -44,7 +44,7 @@ def _cpus(view: View) -> int | None:
     return None if known is None else known.value
 
 
-def _averages(series: Sequence[Series]) -> list[dict[str, object]]:
+def _averages(series: Sequence[ChartLine]) -> list[dict[str, object]]:
     known = {one.name: [value for value in one.values if value is not None] for one in series}
     averages = {name: sum(values) / len(values) for name, values in known.items() if values}
     whole = sum(averages.values())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod
-from mrtuner.history.analysis.series import Grid, Measure, Series, lines, splits
+from mrtuner.history.analysis.series import ChartLine, Grid, Measure, lines, splits
 from mrtuner.history.reading import History
 
 #: Shown if a source has no rows in the period, or none in the store.
@@ -21,7 +21,7 @@ class Chart:
     name: str
     title: str
     unit: str
-    series: Sequence[Series]
+    series: Sequence[ChartLine]
     help: str = ""
     stacked: bool = False
     limits: Sequence[tuple[str, float]] = ()
@@ -88,20 +88,20 @@ class View:
 
     def lines(
         self, source: str, measures: Mapping[str, Measure], where: str = "true"
-    ) -> list[Series]:
+    ) -> list[ChartLine]:
         """See `mrtuner.history.series.lines`; without the source there are none."""
         return lines(self.history, self.grid, source, measures, where) if self.has(source) else []
 
     def split(
         self, source: str, measure: Measure, by: str, *, where: str = "true", top: int = 8
-    ) -> list[Series]:
+    ) -> list[ChartLine]:
         """See `mrtuner.history.series.split`; without the source there are none."""
         return self.splits(source, {"": measure}, by, where=where, top=top)[""]
 
     def splits(
         self, source: str, measures: Mapping[str, Measure], by: str, *, where: str = "true",
         top: int = 8,
-    ) -> dict[str, list[Series]]:  # fmt: skip
+    ) -> dict[str, list[ChartLine]]:  # fmt: skip
         """See `mrtuner.history.series.splits`; without the source there are none."""
         if not self.has(source):
             return {name: [] for name in measures}
@@ -120,6 +120,6 @@ class Screen:
     story: bool = False  # whether it begins with what went wrong
 
 
-def highest(series: Iterable[Series]) -> float:
+def highest(series: Iterable[ChartLine]) -> float:
     """Return the highest value of any of them; 0 without one."""
     return max((value or 0 for one in series for value in one.values), default=0)

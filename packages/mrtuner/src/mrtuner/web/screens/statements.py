@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mrtuner.history.analysis.coverage import seconds_of
 from mrtuner.history.analysis.plans import logged_plans
-from mrtuner.history.analysis.series import OTHER, Series, rate, ratio
+from mrtuner.history.analysis.series import OTHER, ChartLine, rate, ratio
 from mrtuner.history.analysis.statements import HistoryStatement, statements
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 from mrtuner.wording import cut
@@ -48,7 +48,9 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     chart = Chart(
         name="time", title="Time in statements", unit="sessions", stacked=True, missing=_MISSING,
         help="How many sessions each statement keeps busy.",
-        series=[Series(texts.get(one.name, one.name), one.values) for one in _apart(busy, texts)],
+        series=[
+            ChartLine(texts.get(one.name, one.name), one.values) for one in _apart(busy, texts)
+        ],
     )  # fmt: skip
     table = Table(
         name="statements", title="Statements", columns=_COLUMNS, missing=_MISSING,
@@ -57,11 +59,11 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     return [chart], [table]
 
 
-def _apart(series: Sequence[Series], texts: dict[str, str]) -> Sequence[Series]:
+def _apart(series: Sequence[ChartLine], texts: dict[str, str]) -> Sequence[ChartLine]:
     """Return the lines with distinct names, since texts cut short may be equal."""
     names = [texts.get(one.name, one.name) for one in series]
     return [
-        Series(f"{name} · {one.name}", one.values)
+        ChartLine(f"{name} · {one.name}", one.values)
         if one.name != OTHER and names.count(name) > 1
         else one
         for name, one in zip(names, series, strict=True)

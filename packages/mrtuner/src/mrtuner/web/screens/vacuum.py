@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mrtuner.history.analysis.period import IN_PERIOD
-from mrtuner.history.analysis.series import Kind, Measure, Series, rate
+from mrtuner.history.analysis.series import ChartLine, Kind, Measure, rate
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _TABLE: Final = "schema || '.' || name"
@@ -121,7 +121,7 @@ _KEYS: Final = {name: name for name in _IDENTITY} | {"table": _TABLE}
 _BLOAT_KEYS: Final = {name: name for name in (*_IDENTITY, "kind")}
 
 
-def _bloat_of(view: View, kind: str) -> list[Series]:
+def _bloat_of(view: View, kind: str) -> list[ChartLine]:
     bloat = Measure(Kind.LAST, "bloat")
     return view.split("bloat", bloat, _TABLE, where=f"kind = '{kind}'")
 

@@ -18,7 +18,7 @@ from rdstune.lab.operations import groups, instances, versions
 from rdstune.lab.operations.events import tell
 from rdstune.lab.pages import Row, filters, listed, selected
 from rdstune.lab.windows import check_windows
-from rdstune.lab.world import Cluster, Instance, Region, tag_list, tags
+from rdstune.lab.world import Instance, LabCluster, Region, tag_list, tags
 
 _FILTERS: Final = ("db-cluster-id", "engine", "db-cluster-resource-id", "domain")
 #: API name: field, for what ModifyDBCluster changes here; always immediately (simplified).
@@ -125,7 +125,7 @@ def delete(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     return {"DBCluster": row(region, cluster)}
 
 
-def row(region: Region, cluster: Cluster) -> Row:
+def row(region: Region, cluster: LabCluster) -> Row:
     """Return the cluster as DescribeDBClusters shows it."""
     writer = region.instances.get(cluster.writer or "")
     host = f"{cluster.identifier}.cluster-clab0000rds0.{region.name}.rds.amazonaws.com"
@@ -161,11 +161,11 @@ def row(region: Region, cluster: Cluster) -> Row:
     }
 
 
-def _new(region: Region, identifier: str, engine: str, params: Mapping[str, Any]) -> Cluster:
+def _new(region: Region, identifier: str, engine: str, params: Mapping[str, Any]) -> LabCluster:
     get = params.get
     version = versions.chosen(engine, get("EngineVersion"))
     default = versions.default_group(engine, version)
-    return Cluster(
+    return LabCluster(
         identifier=identifier,
         arn=region.arn("cluster", identifier),
         resource=f"cluster-{secrets.token_hex(13).upper()}",
@@ -191,7 +191,7 @@ def _new(region: Region, identifier: str, engine: str, params: Mapping[str, Any]
     )
 
 
-def _three_members(region: Region, cluster: Cluster) -> None:
+def _three_members(region: Region, cluster: LabCluster) -> None:
     """Create a writer and two readable standbys, each in its own zone."""
     for number, zone in enumerate("abc", start=1):
         instances.create_member(
@@ -210,7 +210,7 @@ def _three_members(region: Region, cluster: Cluster) -> None:
         )
 
 
-def _member(cluster: Cluster, instance: Instance) -> Row:
+def _member(cluster: LabCluster, instance: Instance) -> Row:
     return {
         "DBInstanceIdentifier": instance.identifier,
         "IsClusterWriter": instance.identifier == cluster.writer,
@@ -219,7 +219,7 @@ def _member(cluster: Cluster, instance: Instance) -> Row:
     }
 
 
-def _attach(region: Region, cluster: Cluster, name: str) -> None:
+def _attach(region: Region, cluster: LabCluster, name: str) -> None:
     group = groups.attachable(region, name, cluster.family, cluster=True)
     if group.name != cluster.group:
         cluster.group = group.name
@@ -227,7 +227,7 @@ def _attach(region: Region, cluster: Cluster, name: str) -> None:
             cluster.member_status[member.identifier] = "pending-reboot"
 
 
-def _changed(region: Region, cluster: Cluster, changes: Mapping[str, Any]) -> None:
+def _changed(region: Region, cluster: LabCluster, changes: Mapping[str, Any]) -> None:
     for field, value in changes.items():
         setattr(cluster, field, value)
     for member in region.members(cluster):
@@ -238,7 +238,7 @@ def _changed(region: Region, cluster: Cluster, changes: Mapping[str, Any]) -> No
     cluster.status = "available"
 
 
-def _promote(region: Region, cluster: Cluster, chosen: Instance) -> None:
+def _promote(region: Region, cluster: LabCluster, chosen: Instance) -> None:
     former = region.instances.get(cluster.writer or "")
     cluster.writer = chosen.identifier
     cluster.rested = region.rested()
@@ -248,27 +248,27 @@ def _promote(region: Region, cluster: Cluster, chosen: Instance) -> None:
     life.boot(region, chosen, partial(_promoted, region, cluster, chosen))
 
 
-def _promoted(region: Region, cluster: Cluster, chosen: Instance) -> None:
+def _promoted(region: Region, cluster: LabCluster, chosen: Instance) -> None:
     cluster.status = "available"
     tell(region, 71, cluster, name=chosen.identifier)
 
 
-def _born(region: Region, cluster: Cluster) -> None:
+def _born(region: Region, cluster: LabCluster) -> None:
     cluster.status = "available"
     tell(region, 170, cluster)
 
 
-def _available_again(cluster: Cluster) -> None:
+def _available_again(cluster: LabCluster) -> None:
     if cluster.status == "rebooting":
         cluster.status = "available"
 
 
-def _gone(region: Region, cluster: Cluster) -> None:
+def _gone(region: Region, cluster: LabCluster) -> None:
     region.clusters.pop(cluster.identifier, None)
     tell(region, 171, cluster)
 
 
-def _available(region: Region, identifier: str) -> Cluster:
+def _available(region: Region, identifier: str) -> LabCluster:
     cluster = region.cluster(identifier)
     if cluster.status != "available":
         raise Fault(
@@ -278,7 +278,7 @@ def _available(region: Region, identifier: str) -> Cluster:
     return cluster
 
 
-def _matches(cluster: Cluster, asked: Mapping[str, set[str]]) -> bool:
+def _matches(cluster: LabCluster, asked: Mapping[str, set[str]]) -> bool:
     own = {
         "db-cluster-id": {cluster.identifier, cluster.arn},
         "engine": {cluster.engine},

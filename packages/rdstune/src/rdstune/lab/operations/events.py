@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from rdstune.lab.faults import invalid_combination
 from rdstune.lab.pages import Row, listed
-from rdstune.lab.world import Cluster, Event, Instance, LabGroup, Region, Snapshot
+from rdstune.lab.world import Event, Instance, LabCluster, LabGroup, Region, Snapshot
 
 _KEPT: Final = timedelta(days=14)
 _DEFAULT_MINUTES: Final = 60
@@ -76,14 +76,14 @@ _KNOWN: Final[Mapping[int, tuple[tuple[str, ...], str]]] = {
 }
 _TYPES: Final = {
     Instance: "db-instance",
-    Cluster: "db-cluster",
+    LabCluster: "db-cluster",
     LabGroup: "db-parameter-group",
     Snapshot: "db-snapshot",
 }
 
 
 def tell(
-    region: Region, number: int, about: Instance | Cluster | LabGroup | Snapshot, **words: str
+    region: Region, number: int, about: Instance | LabCluster | LabGroup | Snapshot, **words: str
 ) -> None:
     """Record an event at the lab's present time; `words` fill in its message."""
     categories, message = _KNOWN[number]

@@ -24,7 +24,7 @@ from rdstune.lab.faults import Fault, invalid_value
 from rdstune.lab.operations.events import tell
 from rdstune.lab.pages import Row, filters, listed
 from rdstune.lab.windows import next_window
-from rdstune.lab.world import Cluster, Instance, Maintenance, Region
+from rdstune.lab.world import Instance, LabCluster, Maintenance, Region
 
 _OPT_INS: Final = ("immediate", "next-maintenance", "undo-opt-in")
 _FILTERS: Final = ("db-cluster-id", "db-instance-id")
@@ -70,7 +70,7 @@ def opt_in(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _plan(region: Region, resource: Instance | Cluster, action: Maintenance) -> None:
+def _plan(region: Region, resource: Instance | LabCluster, action: Maintenance) -> None:
     """Calculate when it will be done, and schedule it."""
     action.planned = _moment(region.clock.now(), resource, action)
     if action.planned is not None:
@@ -78,7 +78,7 @@ def _plan(region: Region, resource: Instance | Cluster, action: Maintenance) -> 
         region.clock.at(action.planned, due)
 
 
-def _moment(now: datetime, resource: Instance | Cluster, action: Maintenance) -> datetime | None:
+def _moment(now: datetime, resource: Instance | LabCluster, action: Maintenance) -> datetime | None:
     if action.opted == "immediate":
         return now
     moments = [action.forced] if action.forced else []
@@ -91,7 +91,7 @@ def _moment(now: datetime, resource: Instance | Cluster, action: Maintenance) ->
 
 
 def _due(
-    region: Region, resource: Instance | Cluster, action: Maintenance, planned: datetime
+    region: Region, resource: Instance | LabCluster, action: Maintenance, planned: datetime
 ) -> None:
     """Begin, unless it was rescheduled; if the resource is busy, wait for the next window."""
     pending = region.maintenance.get(resource.arn, [])
@@ -102,7 +102,7 @@ def _due(
         region.clock.at(action.planned, partial(_due, region, resource, action, action.planned))
         return
     action.started = True
-    if isinstance(resource, Cluster):
+    if isinstance(resource, LabCluster):
         resource.status = "maintenance"
     for instance in _instances(region, resource):
         _patch(region, instance)
@@ -127,21 +127,21 @@ def _switch(region: Region, instance: Instance) -> None:
         life.reboot(region, instance, (6, 27))
 
 
-def _done(region: Region, resource: Instance | Cluster, action: Maintenance) -> None:
+def _done(region: Region, resource: Instance | LabCluster, action: Maintenance) -> None:
     if action not in region.maintenance.get(resource.arn, []):
         return
     region.maintenance[resource.arn].remove(action)
-    if isinstance(resource, Cluster):
+    if isinstance(resource, LabCluster):
         resource.status = "available"
     for instance in _instances(region, resource):
         tell(region, 47, instance)
 
 
-def _instances(region: Region, resource: Instance | Cluster) -> list[Instance]:
+def _instances(region: Region, resource: Instance | LabCluster) -> list[Instance]:
     return [resource] if isinstance(resource, Instance) else region.members(resource)
 
 
-def _resource(region: Region, arn: str) -> Instance | Cluster:
+def _resource(region: Region, arn: str) -> Instance | LabCluster:
     name = arn.rpartition(":")[2]
     found = region.clusters.get(name) if ":cluster:" in arn else region.instances.get(name)
     if found is None:

@@ -11,7 +11,7 @@ from mrtuner.answers.host_charts import HOST_CHARTS, SOURCES
 from mrtuner.answers.shares import Share, configurations, label, over_time
 from mrtuner.history.analysis.free_space import free_space
 from mrtuner.history.analysis.headroom import by_database
-from mrtuner.history.analysis.series import Kind, Measure, Series
+from mrtuner.history.analysis.series import ChartLine, Kind, Measure
 from mrtuner.limits.assess import Limits
 from mrtuner.limits.ceilings import Resource
 from mrtuner.web.screens.ceiling_tables import tables
@@ -91,7 +91,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 # Ceilings in the charts.
 
 
-def _of_host(lines: Mapping[str, Sequence[Series]], found: Sequence[Limits]) -> list[Chart]:
+def _of_host(lines: Mapping[str, Sequence[ChartLine]], found: Sequence[Limits]) -> list[Chart]:
     return [
         Chart(
             name=one.name, title=one.title, unit=one.unit, stacked=one.stacked, help=one.help,
@@ -102,7 +102,7 @@ def _of_host(lines: Mapping[str, Sequence[Series]], found: Sequence[Limits]) -> 
     ]  # fmt: skip
 
 
-def _lines(view: View) -> dict[str, list[Series]]:
+def _lines(view: View) -> dict[str, list[ChartLine]]:
     """Return the lines of all charts of the host, from its kernel or, without those, CloudWatch.
 
     One query asks for all of them, since each query reads all rows of the period.
@@ -115,15 +115,15 @@ def _lines(view: View) -> dict[str, list[Series]]:
         }
         numbered = {str(number): measure for number, measure in enumerate(measures.values())}
         series = _known(view.lines(source, numbered))
-        found: dict[str, list[Series]] = {}
+        found: dict[str, list[ChartLine]] = {}
         for (chart, line), one in zip(measures, series, strict=False):
-            found.setdefault(chart, []).append(Series(line, one.values))
+            found.setdefault(chart, []).append(ChartLine(line, one.values))
         if found:
             return found
     return {}
 
 
-def _known(series: list[Series]) -> list[Series]:
+def _known(series: list[ChartLine]) -> list[ChartLine]:
     return series if any(v is not None for one in series for v in one.values) else []
 
 
@@ -186,7 +186,7 @@ def _row(of: Share) -> Mapping[str, Any] | None:
 
 
 SCREEN: Final = Screen(
-    name="limits",
+    name="headroom",
     title="Headroom",
     help="How near each limited resource is to its limit",
     sources=("connections", "host"),
