@@ -92,6 +92,31 @@ def test_what_a_ceiling_leaves_of_an_unknown_level_must_be_one_by_itself() -> No
     assert [one.ceiling and one.ceiling.name for one in found.pegged] == ["volume iops"]
 
 
+@pytest.mark.parametrize(
+    ("size", "level", "flat", "rough", "named"),
+    [
+        # 1,500 IOPS are half of the ceiling of IOPS, 12.3 MB/s a tenth of that of throughput.
+        (8192.0, 1500.0, Resource.THROUGHPUT, 0.001, Resource.IOPS),
+        # 500 IOPS are a sixth, 65.5 MB/s half.
+        (131_072.0, 500.0, Resource.IOPS, 0.001, Resource.THROUGHPUT),
+        # Sizes that scatter by 1 % leave 12.3 MB/s alone as flat as 0.2 %.
+        (8192.0, 1500.0, Resource.THROUGHPUT, 0.01, Resource.THROUGHPUT),
+    ],
+)
+def test_of_two_equally_flat_unknown_levels_that_nearer_to_its_known_ceiling_counts(
+    size: float, level: float, flat: Resource, rough: float, named: Resource
+) -> None:
+    """By hand, of 3,000 IOPS and 131 MB/s; sizes scatter by `rough`, `flat` by 0.2 %."""
+    random = np.random.default_rng(14)
+    held = job(1500, 120)
+    sizes = np.where(held, size * random.lognormal(0, rough, len(held)), 16_384.0)
+    even = level * random.normal(1, 0.002, len(held))
+    even = even * size / sizes if flat is Resource.THROUGHPUT else even
+    operations = np.where(held, even, at_night(held, 300, 0))
+    (found,) = reached_ceilings(served(operations, sizes, held, took=0.02), GP3).pegged
+    assert (found.resource, found.ceiling) == (named, None)
+
+
 def test_larger_requests_explain_no_more_time_than_their_bytes_take() -> None:
     """By hand: 246 kB more at 200 MB/s take 1.23 ms; 3.5 ms are 1.57 times 2.23 ms."""
     random = np.random.default_rng(12)

@@ -7,11 +7,12 @@ credits that is used up proves a baseline by itself; a full one refutes it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, binding
 from mrtuner.limits.confirmation import (
     DOES_NOT_WAIT,
     REQUEST_RATE,
@@ -35,7 +36,7 @@ from mrtuner.limits.levels import (
     totals,
 )
 from mrtuner.limits.metrics.series import MetricSeries
-from mrtuner.stats.plateaus import BAND, Plateau, inside, united
+from mrtuner.stats.plateaus import BAND, Plateau, inside, numpy, united
 
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Mask, Values
@@ -54,6 +55,9 @@ ECHO: Final = 0.75
 #: Echoes are less flat than what they echo, by the scatter of the sizes. Of two equally flat levels
 #: the one nearer to its ceiling's value counts: a per cent off weighs as much as this much spread.
 OFF: Final = 0.25
+#: Of two unknown levels in the same minutes, the one farther from its known ceiling counts only if
+#: it is so many times as flat.
+FLATTER: Final = 2.0
 #: An unknown level from this share of a known ceiling on, which was reached as well, is what that
 #: ceiling gave in minutes that it did not fill.
 JUST_BELOW: Final = 0.88
@@ -122,7 +126,7 @@ def reached_ceilings(series: MetricSeries, known: Sequence[Ceiling]) -> Findings
     unfilled = [(one, _unfilled(one, each)) for one in each]
     steady += [found for _, found in unfilled if found]
     full = [one for one, found in unfilled if found is None]
-    real, shadows = _without_shadows(full, steady, every)
+    real, shadows = _without_shadows(full, steady, every, known)
     return Findings(pegged=tuple(real), steady=(*steady, *shadows))
 
 
@@ -343,15 +347,16 @@ def _busy(
 
 
 def _without_shadows(
-    pegged: Sequence[Pegged], steady: Sequence[Steady], every: Mapping[Resource, Values]
-) -> tuple[list[Pegged], list[Steady]]:
+    pegged: Sequence[Pegged], steady: Sequence[Steady], every: Mapping[Resource, Values],
+    known: Sequence[Ceiling],
+) -> tuple[list[Pegged], list[Steady]]:  # fmt: skip
     """Drop shadows: throughput at a ceiling makes IOPS flat in the same minutes, or vice versa.
 
     So does whatever keeps throughput even without a ceiling.
     """
     real: list[Pegged] = []
     shadows: list[Steady] = []
-    for one in sorted(pegged, key=_weight):
+    for one in sorted(pegged, key=lambda one: _weight(one, every, known)):
         others: tuple[Pegged | Steady, ...] = (*real, *steady)
         over = next((each for each in others if _repeats(one, each, every)), None)
         if over is None:
@@ -368,15 +373,35 @@ def _without_shadows(
     return real, shadows
 
 
-def _weight(one: Pegged) -> tuple[bool, bool, bool, float]:
+def _weight(
+    one: Pegged, every: Mapping[Resource, Values], known: Sequence[Ceiling]
+) -> tuple[bool, bool, bool, float]:
     """Sort known current ceilings first, then former, then unknown ones, the flattest first.
 
     What a balance confirms is a ceiling of its own.
     """
     if one.ceiling is None:  # several echoes can lie in one ceiling: the surest level counts
-        return True, False, True, one.plateau.spread / one.plateau.points**0.5
+        flat_ = one.plateau.spread / one.plateau.points**0.5
+        return True, False, True, flat_ * (FLATTER if _farther(one, every, known) else 1)
     flat_ = one.plateau.spread + OFF * abs(one.plateau.level / one.ceiling.value - 1)
     return False, _is_former(one), not _by_a_balance(one), flat_
+
+
+def _farther(
+    one: Pegged, every: Mapping[Resource, Values], known: Sequence[Ceiling]
+) -> bool:  # fmt: skip
+    """Whether the other resource was nearer to its known ceiling meanwhile.
+
+    Requests of one size make throughput and IOPS equally flat. Limits in no table have about the
+    proportion of the known ones: small requests reach one of IOPS, large ones one of throughput.
+    """
+    there = inside(one.plateau.spans, len(every[one.resource]))
+    near = {
+        each: float(numpy().nanmedian(every[each][there])) / limit.value
+        for each in (Resource.THROUGHPUT, Resource.IOPS)
+        if each in every and (limit := binding(known, each)) is not None
+    }
+    return near.get(one.resource, math.inf) < max(near.values(), default=0.0)
 
 
 def _by_a_balance(one: Pegged) -> bool:
