@@ -94,7 +94,7 @@ def _on(values: Mapping[str, str], request: GroupRequest, each: InstanceClass) -
         worst=Bytes(size.budget.total),
         memory=size.budget.memory,
         holds=size.budget.fits,
-        overcommitted=_overcommitted(values, request, each),
+        overcommitted=None if size.outside else _overcommitted(values, request, each),
         outside=size.outside,
         drift=tuple(_drift(values, request, each)),
     )
