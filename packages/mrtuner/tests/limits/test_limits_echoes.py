@@ -73,6 +73,18 @@ def test_minutes_that_pauses_do_not_fill_are_no_unknown_ceiling() -> None:
     assert any("pauses" in one.because for one in found.steady)
 
 
+def test_a_job_that_pauses_for_two_minutes_of_eight_is_at_its_ceiling_in_the_other_six() -> None:
+    """By hand: 20 times six minutes at 3,000 IOPS, and two at 900 in between: 120 minutes."""
+    random = np.random.default_rng(15)
+    works = job(1500, 160)
+    full = works & ((np.arange(len(works)) - 1500) % 8 < 6)
+    level = np.where(full, 3000.0, 900.0) * random.normal(1, 0.002, len(full))
+    operations = np.where(works, level, at_night(works, 300, 0))
+    (found,) = reached_ceilings(served(operations, np.full(len(full), 8192.0), full), GP3).pegged
+    assert found.ceiling is not None
+    assert (found.ceiling.name, found.plateau.points) == ("volume iops", 120)
+
+
 def test_a_level_below_a_known_ceiling_that_was_never_reached_stays_unknown() -> None:
     random = np.random.default_rng(10)
     held = job(3000, 180)

@@ -33,11 +33,10 @@ HIGH: Final = 1.025
 #: ceiling does not cut off goes above as often as below.
 HELD: Final = (10, 15)
 ABOVE: Final = 0.1
-#: A job that pauses within its minutes does not fill all of them: a run at a known ceiling may have
-#: holes of this many minutes, if so large a share of it is at the level, and the rest is busy too.
+#: A job that pauses does not fill all of its minutes: a run at a known ceiling may have holes of
+#: this many minutes, if so large a share of it is at the level.
 PAUSES: Final = 5
 FILLED: Final = 0.5
-BUSY: Final = 0.7
 #: Rough levels stand out in moving means of so many points.
 MEANS: Final = 5
 #: An unknown level below this share of the peak is background, not a ceiling.
@@ -121,11 +120,9 @@ def _with_pauses(values: Values, level: float, least: tuple[int, ...], hole: int
     spans = []
     for start, end in runs(solid, hole=hole, shortest=shortest):
         run = values[start:end][known[start:end]]
-        if (
-            at[start:end].sum() >= max(FILLED * len(run), shortest)
-            and (run >= BUSY * level).sum() >= SOLID * len(run)
-            and (run > (1 + BAND) * level).sum() <= ABOVE * len(run)
-        ):
+        if at[start:end].sum() >= max(FILLED * len(run), shortest) and (
+            run > (1 + BAND) * level
+        ).sum() <= ABOVE * len(run):
             spans.append((start, end))
     there = inside(spans, len(values))
     return stretches(values, there, shortest=shortest, fewest=fewest, counted=at & there)
