@@ -60,7 +60,7 @@ class PlansInputs(OfServer, kw_only=True):
     statements: Annotated[int, Doc("so many, the most expensive ones")] = 20
 
 
-class PeriodInputs(Inputs, kw_only=True):
+class PeriodInputs(Page, kw_only=True):
     """A period of a recorded server."""
 
     instance: Annotated[str | None, Doc("its name in the history")] = None

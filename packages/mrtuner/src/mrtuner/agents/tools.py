@@ -65,14 +65,18 @@ class Places:
         return self.history
 
 
+#: How to come to a list in an answer.
+Way = tuple[str | int, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One question that an agent may ask; `pages` is the path of the list that may be long."""
+    """One question that an agent may ask; `pages` are the paths of the lists that may be long."""
 
     name: str
     title: str
     answer: Callable[[Places, Any], Document]
-    pages: tuple[str | int, ...]
+    pages: tuple[Way, ...]
 
     @property
     def description(self) -> str:
@@ -93,7 +97,7 @@ TOOLS: Final[dict[str, Tool]] = {}
 Answer = TypeVar("Answer", bound=Callable[[Places, Any], Document])
 
 
-def tool(title: str, *pages: str | int) -> Callable[[Answer], Answer]:
+def tool(title: str, *pages: Way) -> Callable[[Answer], Answer]:
     """Register the function below as a tool of its own name."""
 
     def register(answer: Answer) -> Answer:
@@ -110,7 +114,7 @@ def servers(places: Places, said: Inputs) -> ServersDocument:  # noqa: ARG001
     return ServersDocument(servers=sorted(places.servers), history=places.history is not None)
 
 
-@tool("Check a server", "servers", 0, "findings")
+@tool("Check a server", ("servers", 0, "findings"))
 def check(places: Places, said: CheckInputs) -> CheckDocument:
     """Find what is wrong with a PostgreSQL server now, the most urgent first: lock queues,
     connections, vacuum, replication, disk, indexes, sequences, settings. Each finding has its
@@ -132,7 +136,7 @@ def _machine(**given: Any) -> MachineInputs:
     return machine
 
 
-@tool("Advise settings", "advice")
+@tool("Advise settings", ("advice",))
 def tune(places: Places, said: TuneInputs) -> TuneDocument:
     """Advise settings for a server, each with its reason and basis, within a memory budget. Values
     are configuration text with units; sizes in fields named bytes are bytes. Without a server,
@@ -160,7 +164,7 @@ def explain_check(places: Places, said: ExplainCheckInputs) -> ChecksDocument:  
     return checks_document(said.id)
 
 
-@tool("Vacuum of a database", "tables")
+@tool("Vacuum of a database", ("tables",))
 def vacuum(places: Places, said: OfServer) -> VacuumDocument:
     """Tell what autovacuum needs, table by table, whether it keeps up, how far wraparound is, and
     what holds back dead rows. Rates are per second.
@@ -168,7 +172,7 @@ def vacuum(places: Places, said: OfServer) -> VacuumDocument:
     return vacuum_document(answers.vacuum(places.dsn(said.server)[1]))
 
 
-@tool("Plans under the advice", "advice")
+@tool("Plans under the advice", ("advice",))
 def plans(places: Places, said: PlansInputs) -> TuneDocument:
     """Compare the plans of the most expensive statements now and with the advised settings.
     Statements are explained, never run, and shown without literals.
@@ -190,16 +194,16 @@ def limits(places: Places, said: PeriodInputs) -> LimitsDocument:
     return limits_document(found)
 
 
-@tool("What happened")
+@tool("What happened", ("incidents",), ("changes",), ("gaps",))
 def what_happened(places: Places, said: PeriodInputs) -> HistorySummary:
-    """Summarise a recorded period: load by what sessions waited for, the slowest statements without
-    literals, checkpoints, changes of settings, restarts. Load is in average active sessions.
-    Needs a history.
+    """Summarise a recorded period: what went wrong (`incidents`), load by what sessions waited for,
+    the slowest statements without literals, checkpoints, changes of settings, restarts. Load is in
+    average active sessions. `not_looked_for` is unknown, not fine. Needs a history.
     """
     return answers.history(places.recorded(), instance=said.instance, since=said.since)
 
 
-@tool("SQL on the history", "rows")
+@tool("SQL on the history", ("rows",))
 def history_query(places: Places, said: QueryInputs) -> HistoryRows:
     """Run one SELECT on the recorded history, in DuckDB's dialect. It can read the history and
     nothing else. Times are in UTC.
@@ -223,15 +227,14 @@ def failover_predict(places: Places, said: FailoverInputs) -> PredictDocument:  
 def paged(answer: Document, tool: Tool, after: int, most: int) -> tuple[dict[str, Any], int | None]:
     """Return the answer as plain data with the part asked for, and where the next part begins."""
     plain = as_builtins(answer)
-    if not tool.pages:
-        return plain, None
-    *way, last = tool.pages
-    holder: Any = plain
-    for step in way:
-        holder = holder[step]
-    whole = holder[last]
-    holder[last] = whole[after : after + most]
-    return plain, after + most if len(whole) > after + most else None
+    longest = 0
+    for *way, last in tool.pages:
+        holder: Any = plain
+        for step in way:
+            holder = holder[step]
+        longest = max(longest, len(holder[last]))
+        holder[last] = holder[last][after : after + most]
+    return plain, after + most if longest > after + most else None
 
 
 def tools_document() -> ToolsDocument:
