@@ -57,6 +57,14 @@ def test_the_first_screen_tells_what_went_wrong_and_where_to_see_it(store: Path)
     )  # fmt: skip
 
 
+def test_the_story_says_how_it_is_judged_as_the_catalogue_of_checks_does(store: Path) -> None:
+    told = screen(store, "load", **HOUR).story
+    assert told is not None
+    assert [one.id for one in told.checks] == ["incident", "ceiling-reached"]
+    assert "a lock queue of 5 s" in told.checks[0].judged
+    assert told.checks[0].remedy.startswith("Open its minute in the viewer")
+
+
 def test_only_the_first_screen_tells_it(store: Path) -> None:
     assert screen(store, "wal", **HOUR).story is None
 

@@ -1,6 +1,6 @@
 /** What happened in the period, on top of a server's first screen: what nobody recorded, then what went wrong. */
 
-import type { ScreenAnswer, ScreenIncident } from "./answers";
+import type { ExplainedCheck, ScreenAnswer, ScreenIncident } from "./answers";
 import { make } from "./dom";
 import { clock, day } from "./format";
 import { address, type State } from "./state";
@@ -10,7 +10,7 @@ const FEW = 6;
 
 export function story(on: ScreenAnswer, state: State): HTMLElement[] {
   if (!on.story) return [];
-  const { unrecorded, incidents } = on.story;
+  const { unrecorded, incidents, checks } = on.story;
   const entries = incidents.map((one) => entry(one, on, state));
   const more = entries.slice(FEW);
   return [
@@ -21,8 +21,16 @@ export function story(on: ScreenAnswer, state: State): HTMLElement[] {
       unrecorded.length > 0 ? make("ul", { class: "unrecorded" }, ...unrecorded.map((one) => make("li", {}, one))) : null,
       entries.length > 0 ? make("ol", {}, ...entries.slice(0, FEW)) : nothing(unrecorded),
       more.length > 0 ? make("details", {}, make("summary", {}, `${more.length} more`), make("ol", {}, ...more)) : null,
+      make("details", { class: "judged" }, make("summary", {}, "How this is judged"), ...checks.map(explained)),
     ),
   ];
+}
+
+/** What the catalogue of checks says of one, as `mrtuner explain` does. */
+function explained(one: ExplainedCheck): HTMLElement {
+  const terms = { "Found by": one.judged, Source: one.source, "What helps": one.remedy };
+  const pairs = Object.entries(terms).flatMap(([term, text]) => [make("dt", {}, term), make("dd", {}, text)]);
+  return make("div", {}, make("p", {}, `${one.meaning} (${one.id})`), make("dl", {}, ...pairs));
 }
 
 function nothing(unrecorded: string[]): HTMLElement {

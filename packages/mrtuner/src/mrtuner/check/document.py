@@ -39,6 +39,6 @@ class ChecksDocument(Document, tag="mrtuner.checks/1"):
     checks: Annotated[list[ExplainedCheck], Doc("those that were asked for")]
 
 
-def checks_document(name: str) -> ChecksDocument:
-    """Return what is known about a check."""
-    return ChecksDocument(checks=[convert(checks()[name], ExplainedCheck)])
+def checks_document(*names: str) -> ChecksDocument:
+    """Return what is known about checks."""
+    return ChecksDocument(checks=[convert(checks()[name], ExplainedCheck) for name in names])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+from mrtuner.check.document import ExplainedCheck
 from mrtuner.documents import Doc, Document, Struct
 from mrtuner.history.analysis.series import ChartLine
 
@@ -85,6 +86,7 @@ class ScreenStory(Struct):
         list[str], Doc("what could not be looked at, a sentence each; empty: everything was")
     ]
     incidents: Annotated[list[ScreenIncident], Doc("in the order of time; empty: none was found")]
+    checks: Annotated[list[ExplainedCheck], Doc("how it is judged, from the catalogue of checks")]
 
 
 class ScreenAnswer(Document, tag="mrtuner.screen/1"):

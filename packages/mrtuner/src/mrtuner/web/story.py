@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from mrtuner.answers.incidents import incidents, not_looked_for
+from mrtuner.check.document import checks_document
 from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import History
@@ -14,6 +15,8 @@ from mrtuner.web.document import ScreenIncident, ScreenStory
 #: The time around an incident that its screen shows as well, but for a queue.
 _AROUND: Final = timedelta(minutes=5)
 _MINUTE: Final = timedelta(minutes=1)
+#: The checks that find the same: the catalogue says how, and what helps.
+_CHECKS: Final = ("incident", "ceiling-reached")
 
 
 def story(history: History, about: HistoryPeriod) -> ScreenStory:
@@ -21,6 +24,7 @@ def story(history: History, about: HistoryPeriod) -> ScreenStory:
     return ScreenStory(
         unrecorded=list(not_looked_for(history, about)),
         incidents=[_told(one) for one in incidents(history, about)],
+        checks=checks_document(*_CHECKS).checks,
     )
 
 
