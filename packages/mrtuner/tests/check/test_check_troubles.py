@@ -14,6 +14,7 @@ from mrtuner.answers import check
 from mrtuner.check.report import CheckReport
 from mrtuner.check.text import command
 from mrtuner.postgres.cluster import Cluster
+from servers import sql
 
 pytestmark = pytest.mark.timed
 
@@ -43,3 +44,16 @@ def test_a_trouble_is_found_and_its_remedy_heals_it(
                     for each in filter(None, map(str.strip, text.partition("  --")[0].split(";"))):
                         conn.execute(each.encode())
             assert trouble.id not in {one.id for one in checked(cluster).findings}
+
+
+def test_a_reload_is_no_remedy_while_a_line_of_the_files_stops_it(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(18)
+    with (cluster.data / "postgresql.conf").open("a") as file:
+        file.write("no_such_setting = 1\nwork_mem = 12MB\n")
+    sql(cluster.dsn(), "SELECT pg_reload_conf()")
+    assert sql(cluster.dsn(), "SHOW work_mem") == [("4MB",)]
+    errors, edited = checked(cluster).findings
+    assert (errors.id, edited.id) == ("configuration-errors", "not-reloaded")
+    assert edited.remedy == (
+        "Correct the lines that cannot be used first, then: SELECT pg_reload_conf();",
+    )

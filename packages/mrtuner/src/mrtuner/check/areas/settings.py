@@ -143,7 +143,12 @@ def not_reloaded(state: State) -> Iterator[Finding]:
                 for one in found[:_SHOWN]
             ),
             basis="pg_file_settings and pg_settings, now",
-            remedy=("SELECT pg_reload_conf();",),
+            remedy=(
+                # An unknown name anywhere makes the server leave out all changes.
+                "Correct the lines that cannot be used first, then: SELECT pg_reload_conf();"
+                if state.server.file_problems
+                else "SELECT pg_reload_conf();",
+            ),
         )
 
 
