@@ -107,7 +107,7 @@ LOADS = {
 NAMED = 4
 #: What counts as equivalent, as in a proof.
 DELTA = 0.03
-#: The model's first proposals come from no model: what relieves the mechanisms, then chance.
+#: The model's first proposals are random as well.
 MODEL_FROM = 4
 #: Fresh pairs on a fresh server have another order.
 _AGAIN_SEED = 10_000
@@ -373,7 +373,7 @@ def _against_random(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if None in each or fewest <= MODEL_FROM:
             yield (
                 f"unknown: the model against random search on {load}: one of them made "
-                f"{plural(fewest, 'proposal')}, and the model begins after {MODEL_FROM}"
+                f"{plural(fewest, 'proposal')}, and the model's first {MODEL_FROM} are random"
             )
         else:
             ratio = each[0]["ratio"] / each[1]["ratio"]

@@ -13,10 +13,6 @@ from mrtuner.search.race import Raced
 
 NEVER = {"fsync", "full_page_writes", "synchronous_commit", "wal_level", "autovacuum"}
 
-#: Twice the advice.
-RESTART = {"shared_buffers": "2GB", "wal_buffers": "32MB"}
-LOST = ConnectError("the server does not start")
-
 
 class Failing(Surface):
     """A server that does not start with some settings."""
@@ -46,24 +42,6 @@ def test_what_exceeds_the_memory_budget_is_never_tried() -> None:
     tried = {side["shared_buffers"] for side in proposed(search)}
     assert tried
     assert tried <= {"256MB", "512MB", "1GB"}
-
-
-def test_what_relieves_the_mechanisms_comes_first_and_in_parts_if_the_whole_does_not_win() -> None:
-    """Parts: what a reload takes, then what a restart takes, without what exceeds the budget."""
-    moved = {"commit_delay": "1200", "max_wal_size": "2GB"}
-    search = new_search(1)
-    made = procedure(search, Failing(lambda side: side == {**ADVICE, **moved, **RESTART}, LOST))
-    made.run()
-    assert proposed(search)[:3] == [
-        {**ADVICE, **moved, **RESTART}, {**ADVICE, **moved}, {**ADVICE, **RESTART},
-    ]  # fmt: skip
-    search = new_search(1)
-    made = procedure(search, Surface(1))
-    made.fits = lambda side: side["shared_buffers"] != "2GB"
-    made.run()
-    assert all(side["shared_buffers"] != "2GB" for side in proposed(search))
-    random = procedure(new_search(1), Surface(1), at_random=True).run()
-    assert {**ADVICE, **moved, **RESTART} not in proposed(random)
 
 
 def test_nothing_that_risks_data_is_touched_and_nothing_is_tried_twice() -> None:

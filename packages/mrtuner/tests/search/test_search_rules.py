@@ -13,7 +13,7 @@ from mrtuner.search.model import BindingEvidence
 from mrtuner.search.optimiser import Optimiser
 from mrtuner.search.race import Raced, outcome, stop
 from mrtuner.search.schedule import forecast, schedule
-from mrtuner.search.space import MOST, choose, dimensions, suggested
+from mrtuner.search.space import MOST, choose, dimensions
 from mrtuner.tuning import tune
 
 
@@ -178,20 +178,6 @@ def test_shared_buffers_is_searched_within_memory() -> None:
         searched, _ = choose(list(all_binds()), server, ADVICE, ())
         ladder = next(one.values for one in searched if one.name == "shared_buffers")
         assert ladder == values
-
-
-def test_what_relieves_the_mechanisms_that_bind_is_known_as_a_multiple_of_the_advice() -> None:
-    """Twice the advised sizes, and four times the usual delay of 300 µs, which is not advised."""
-    searched, _ = choose(list(all_binds()), SERVER, ADVICE, ())
-    assert suggested(searched, SERVER) == {
-        "commit_delay": "1200", "wal_buffers": "32MB", "max_wal_size": "2GB",
-        "shared_buffers": "2GB",
-    }  # fmt: skip
-    small = replace(SERVER, memory=2 << 30)  # 2GB of buffers is no value of this search
-    searched, _ = choose(list(all_binds()), small, {**ADVICE, "commit_delay": "500"}, ())
-    assert suggested(searched, small) == {
-        "commit_delay": "2000", "wal_buffers": "32MB", "max_wal_size": "2GB",
-    }  # fmt: skip
 
 
 def test_a_live_server_has_longer_windows_three_in_a_pair() -> None:

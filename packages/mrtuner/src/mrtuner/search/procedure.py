@@ -19,7 +19,7 @@ from mrtuner.search.model import Costs, Measured, Origin, Search, Settings, Tria
 from mrtuner.search.optimiser import Optimiser, Proposal
 from mrtuner.search.race import Raced
 from mrtuner.search.schedule import confirming, pair_seconds
-from mrtuner.search.space import Server, choose, dimensions, suggested
+from mrtuner.search.space import Server, choose, dimensions
 from mrtuner.stats.comparison import FEWEST_PAIRS, Verdict, compare
 
 #: A trial that does not run counts like one with half the throughput.
@@ -160,7 +160,8 @@ class Procedure:
     def _proposal(self, optimiser: Optimiser) -> Proposal | None:
         """Return the next settings that fit the memory budget and were not tried before."""
         tried = [dict(self.search.advice), *(one.settings for one in self.search.trials)]
-        for held in (*self._suggested(), *[self._held(len(tried))] * _PATIENCE):
+        held = self._held(len(tried))
+        for _ in range(_PATIENCE):
             proposal = optimiser.ask(held)
             side = self._side(proposal.settings)
             if side not in tried and self.fits(side):
@@ -168,22 +169,6 @@ class Procedure:
             known = tried.index(side) if side in tried else None
             optimiser.tell(proposal, None if known is None else self.search.score(known))
         return None
-
-    def _suggested(self) -> list[Settings]:
-        """Return what relieves the mechanisms that bind: all at once; else its two parts.
-
-        Before a model knows anything, this is worth more than chance. The rest is as advised.
-        """
-        search = self.search
-        done = [one for one in search.trials if one.origin == "proposed"]
-        if self.at_random or any(one.outcome == "better" for one in done):
-            return []
-        moves = suggested(search.searched, self.server)
-        restart = {one.name: moves[one.name] for one in search.searched
-                   if one.restart and one.name in moves}  # fmt: skip
-        reload = {name: text for name, text in moves.items() if name not in restart}
-        advised = {one.name: one.advice for one in search.searched}
-        return [advised | part for part in (moves, reload, restart)[len(done) :][:1] if part]
 
     def _held(self, number: int) -> Settings:
         """Return the settings that this trial takes from the best so far.

@@ -132,25 +132,6 @@ def dimensions(searched: Sequence[SearchedSetting], server: Server) -> list[Dime
     return [_dimension(one, server.parameters[one.name]) for one in searched]
 
 
-def suggested(searched: Sequence[SearchedSetting], server: Server) -> dict[str, str]:
-    """Return what relieves the mechanisms that bind: a multiple of the advice, where one is known.
-
-    For a setting that is off in the advice, it is a multiple of the usual value.
-    """
-    factors = {entry["name"]: entry for entry in table()["knobs"] if "first" in entry}
-    found: dict[str, str] = {}
-    for one in dimensions([one for one in searched if one.name in factors], server):
-        entry, setting = factors[one.name], one.setting
-        off = setting.advice in entry.get("special", ())
-        centre = _centre(one.parameter, entry.get("centre", "") if off else setting.advice)
-        if centre is not None:
-            ends = _box(one.parameter, centre)
-            text = _shown(one.parameter, centre * entry["first"], *ends)
-            if one.place(text) is not None:
-                found[one.name] = text
-    return found
-
-
 def choose(
     seen: Sequence[BindingEvidence],
     server: Server,
