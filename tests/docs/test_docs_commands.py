@@ -34,6 +34,7 @@ def _case(page: Path) -> ParameterSet:
     return pytest.param(page, id=name_of(page), marks=[needs("patch")] if patches else [])
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("page", [_case(page) for page in PAGES])
 def test_every_command_of_a_page_works_as_shown(
     page: Path, tmp_path: Path, new_cluster: NewCluster
@@ -84,7 +85,7 @@ def _run(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=120,
+        timeout=600,  # a simulation takes minutes beside other test suites
         check=False,
     )
 

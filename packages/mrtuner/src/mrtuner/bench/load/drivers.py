@@ -164,9 +164,9 @@ def prepare(workload: Workload, dsn: str, scale: int) -> None:
 def throughput(command: CommandWorkload, printed: str) -> float:
     """Find throughput [tps] in the output as the plan says; MrTunerError if it is missing.
 
-    >>> throughput(Command(run="x", throughput=r"tps: ([\\d.]+)"), "tps: 12.5")
+    >>> throughput(CommandWorkload(run="x", throughput=r"tps: ([\\d.]+)"), "tps: 12.5")
     12.5
-    >>> throughput(Command(run="x", throughput_key="sum.tps"), 'talk\\n{"sum": {"tps": 3}}')
+    >>> throughput(CommandWorkload(run="x", throughput_key="sum.tps"), 'talk\\n{"sum": {"tps": 3}}')
     3.0
     """
     if command.throughput_key is not None:
