@@ -274,24 +274,23 @@ class Measurements:
 
         Both times are in seconds. With cold caches, less shared_buffers would look better.
         """
-        if len(self.own) == 1:
-            (own,) = self.own
-            restart = self.known.restarts(sides[_FIRST], sides[_SECOND])
-            if own.settings is None or self.known.restarts(own.settings, sides[_FIRST]):
-                own.put(sides[_FIRST], restart=True)
-            servers = {
-                name: _running(own, partial(own.put, side, restart=restart))
-                for name, side in sides.items()
-            }
-            planned = self.schedule
-            return servers, max(planned.warmup, planned.window if restart else 0), 0
         pairing = min(
             (self.own, self.own[::-1]),
             key=lambda order: sum(map(self._needs_restart, order, sides.values())),
         )
-        started = [self._put(own, side) for own, side in zip(pairing, sides.values(), strict=True)]
-        servers = {name: _running(own, _nothing) for name, own in zip(sides, pairing, strict=True)}
-        return servers, self.schedule.warmup, warming(self.schedule) if any(started) else 0
+        one_each = len(pairing) > 1
+        # A server of both sides begins with the first.
+        started = [self._put(own, side) for own, side in zip(pairing, sides.values(), strict=False)]
+        restart = not one_each and self.known.restarts(*sides.values())
+        servers = {
+            name: RunningServer(
+                own.dsn, partial(own.put, side, restart=restart), own.site.cluster.data
+            )
+            for own, (name, side) in zip((pairing[0], pairing[-1]), sides.items(), strict=True)
+        }
+        planned = self.schedule
+        warmup = max(planned.warmup, planned.window if restart else 0)
+        return servers, warmup, warming(planned) if one_each and any(started) else 0
 
     def _needs_restart(self, own: OwnServer, side: Settings) -> bool:
         return own.settings is None or self.known.restarts(own.settings, side)
@@ -339,14 +338,6 @@ class Measurements:
             failed=(_failed(sides[0].values()), _failed(sides[1].values())),
             evidence=evidence([of_run(one) for one in _settled(sides[0])], os.cpu_count() or 1),
         )  # fmt: skip
-
-
-def _running(own: OwnServer, activate: Callable[[], None]) -> RunningServer:
-    return RunningServer(own.dsn, activate, own.site.cluster.data)
-
-
-def _nothing() -> None:
-    """Activate nothing: the side's server runs with its settings."""
 
 
 def _inverse_p99(sample: MeasuredRun) -> float | None:
