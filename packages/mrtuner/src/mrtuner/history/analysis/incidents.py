@@ -25,6 +25,8 @@ from mrtuner.units import pretty_duration
 from mrtuner.wording import cut, enumerated, plural
 
 T = TypeVar("T")
+#: Rows of the source `tables` by the table's name, in order of time.
+_TableSamples = Mapping[str, Sequence[Mapping[str, Any]]]
 #: The search reads every sample of every statement: a day of 500 of them takes 3 s.
 _LONGEST: Final = timedelta(days=1)
 #: Samples of one queue are at most this far apart: a busy recorder samples less often. A queue this
@@ -298,41 +300,35 @@ def _slower_at_once(
     until = run[-1]["time"].replace(tzinfo=UTC)
     if plan := plan_changed(history, about, key[0], key[1], _begin(run), until):
         told += f", {plan}"
-    for change in _grown(history, about, key[1], text, begin):
+    tables = _tables(history, about, key[1], text, begin)
+    for change in _grown(tables):
         told += f"; {change}"
     before = [
         one for one in changes
         if begin - _JUST_BEFORE <= one.at <= begin + _SEEN_LATER
         and one.what not in {*_EVENTS, PACE}
     ]  # fmt: skip
-    details = [
-        *(one.detail for one in before), *_analyzed(history, about, key[1], text, begin),
-    ]  # fmt: skip
+    details = [*(one.detail for one in before), *_analyzed(tables, begin)]
     cause = f"; just before: {enumerated(details[:3])}" if details else ""
     return Incident(
         kind="statement slower", begin=begin, end=end, text=told + cause, screen="statements"
     )
 
 
-def _grown(
-    history: History, about: HistoryPeriod, database: str, text: str, begin: datetime
-) -> Iterator[str]:
+def _grown(tables: _TableSamples) -> Iterator[str]:
     """Yield which tables that a statement names had grown until it became slower."""
-    for name, seen in _tables(history, about, database, text, begin):
+    for name, seen in tables.items():
         before, after = (row["live"] or 0 for row in (seen[0], seen[-1]))
         if after >= max(_TIMES * before, _ROWS):
             yield f"{name} grew from {before:,} to {after:,} rows"
 
 
-def _analyzed(
-    history: History, about: HistoryPeriod, database: str, text: str, begin: datetime
-) -> Iterator[str]:
+def _analyzed(tables: _TableSamples, begin: datetime) -> Iterator[str]:
     """Yield which tables that a statement names were analyzed just before, for once."""
-    if not history.has("tables", "last_analyze"):
-        return
     window = [(begin + by).timestamp() for by in (-_JUST_BEFORE, _SEEN_LATER)]
-    for name, seen in _tables(history, about, database, text, begin):
-        *before, last = [row["last_analyze"] or 0 for row in seen]
+    for name, seen in tables.items():
+        # Older recorders did not store it.
+        *before, last = [row.get("last_analyze") or 0 for row in seen]
         earlier = [one for one in before if one < last]
         if earlier and window[0] <= last <= window[1] and last - max(earlier) >= _RARE:
             yield f"{name} was analyzed at {datetime.fromtimestamp(last, UTC):%H:%M:%S}"
@@ -340,12 +336,12 @@ def _analyzed(
 
 def _tables(
     history: History, about: HistoryPeriod, database: str, text: str, begin: datetime
-) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-    """Yield the tables that a statement names, with what was sampled of each until it slowed."""
+) -> _TableSamples:
+    """Return the tables that a statement names, with what was sampled of each until it slowed."""
+    found: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
     if not as_sampled(history, "tables", about):
-        return
+        return found
     words = sorted(set(re.findall(r"\w+", text.lower())))
-    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in history.rows(
         f"""SELECT * FROM tables WHERE {IN_PERIOD} AND database = $database AND time <= $slow
             AND list_contains($words, lower(name)) ORDER BY time""",
@@ -354,7 +350,7 @@ def _tables(
         inside=True,
     ):
         found[f"{row['schema']}.{row['name']}"].append(row)
-    yield from found.items()
+    return found
 
 
 def _naive(time: datetime) -> datetime:
