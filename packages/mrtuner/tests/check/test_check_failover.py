@@ -139,6 +139,27 @@ def test_a_slot_whose_consumer_is_gone_is_told_with_the_time_where_it_is_known(
     assert told(idle=300.0, active=True) == []
 
 
+def test_a_slot_is_told_once(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(18, {"wal_level": "logical"})
+    sql(
+        cluster.dsn(),
+        "SELECT pg_create_physical_replication_slot('berlin', true)",
+        "SELECT pg_create_logical_replication_slot('news', 'pgoutput')",
+    )
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    slots = tuple(replace(one, retained=64 << 30, idle=300.0) for one in state.server.slots)
+    server = replace(state.server, slots=slots)
+    found = judged("here", replace(state, server=server)).findings
+    about = {one.text: (one.id, one.consequence) for one in found if "slot" in one.text}
+    grows = "it grows until the disk is full"
+    assert about == {
+        "replication slot berlin is not in use and keeps 64 GB of WAL": (
+            "slot-keeps-wal", f"{grows}; if this server goes away, nothing can take over",
+        ),
+        "replication slot news is not in use and keeps 64 GB of WAL": ("slot-keeps-wal", grows),
+    }  # fmt: skip
+
+
 def test_a_client_that_may_be_gone_is_told_with_the_time_until_the_server_notices(
     embedded: Cluster,
 ) -> None:

@@ -342,6 +342,38 @@ TROUBLES = (
         says=r"95% of public\.hits\.id \(integer\) is used: 107,374,182 numbers were left",
         remedy='ALTER TABLE "public"."hits" ALTER COLUMN "id" TYPE bigint;',
     ),
+    Trouble(  # two columns reference it: they end at the same number
+        id="key-exhausted", severity="danger", heals=True,
+        plant=_sql("CREATE TABLE hits (id int PRIMARY KEY)",
+                   "CREATE TABLE clicks (hit int REFERENCES hits, again bigint REFERENCES hits)",
+                   "INSERT INTO hits SELECT 2040100465 + n FROM generate_series(1, 9000) AS n",
+                   "ANALYZE hits"),
+        says=r"95% of public\.hits\.id \(integer\) is used: 107,374,182 numbers were left",
+        remedy='ALTER TABLE "public"."clicks" ALTER COLUMN "hit" TYPE bigint;',
+    ),
+    Trouble(
+        id="sequence-exhausted", severity="danger",
+        plant=_sql("CREATE TABLE visits (id serial, "
+                   "day int GENERATED ALWAYS AS (id / 86400) STORED)",
+                   'CREATE VIEW "who; was here" AS SELECT id FROM visits',
+                   "CREATE MATERIALIZED VIEW last AS SELECT max(id) FROM visits",
+                   "CREATE POLICY mine ON visits USING (id > 0)",
+                   "CREATE TRIGGER same BEFORE UPDATE OF id ON visits FOR EACH ROW "
+                   "EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+                   "SELECT setval('visits_id_seq', 2040109465)"),
+        says=r"95% of sequence public\.visits_id_seq",
+        remedy="drop generated column day of table visits, materialized view last, "
+        'policy mine on table visits, trigger same on table visits and view "who; was here", and',
+    ),
+    Trouble(
+        id="key-exhausted", severity="danger",
+        plant=_sql("CREATE TABLE hits (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+                   "CREATE TABLE hits1 PARTITION OF hits DEFAULT",
+                   "INSERT INTO hits SELECT 2040100465 + n FROM generate_series(1, 9000) AS n",
+                   "ANALYZE hits"),
+        says=r"95% of public\.hits\.id \(integer\) is used",
+        remedy='Copy "public"."hits" into a new table whose column is bigint, since a partition',
+    ),
     Trouble(
         id="invalid-index", severity="to do", plant=_failed_build,
         says=r"index public\.orders_who of orders is invalid",

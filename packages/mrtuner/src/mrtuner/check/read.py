@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mrtuner.check.state import (
     Collation,
+    ColumnUsers,
     ConnectionLimit,
     DatabaseHealth,
     ExtensionVersion,
@@ -89,6 +90,7 @@ def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> S
         for name, (query, kind) in _PARTS.items()
         for hint in [SEE_FILES if name == "files" else SEE_STATS]
     }
+    users = tuple(_users(reader, parts["sequences"], parts["keys"]))
     sessions = tuple(_sessions(reader))
     receiver = reader.rows_if_allowed("check_receiver", "receiver", SEE_STATS)
     missing = {one.name: one for one in (*server.missing, *reader.missing)}
@@ -97,7 +99,7 @@ def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> S
         missing |= {name: Missing(name, why, hint=SEE_STATS) for name in _OF_OTHERS}
     state = State(
         at=now["at"], database=now["database"], server=server, tuning=None, vacuum=None,
-        sessions=sessions, waiting=now["waiting"], counted_for=now["counted_for"],
+        sessions=sessions, users=users, waiting=now["waiting"], counted_for=now["counted_for"],
         receiver=Receiver(**receiver[0]) if receiver else None, missing=missing, **parts,
     )  # fmt: skip
     tuning, without = _tuning(conn, server, said)
@@ -106,6 +108,23 @@ def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> S
         state, tuning=tuning, vacuum=vacuum,
         missing={one.name: one for one in (*missing.values(), *without, *unread)},
     )  # fmt: skip
+
+
+def _users(
+    reader: Reader, sequences: Sequence[SequenceUse], keys: Sequence[IntegerKey]
+) -> Iterator[ColumnUsers]:
+    """What refers to the columns that are near their end."""
+    filled = [(one.table_schema, one.table, one.column) for one in sequences if one.column]
+    columns = [*filled, *((one.schema, one.table, one.column) for one in keys)]
+    if not columns:
+        return
+    values = [list(names) for names in zip(*columns, strict=True)]
+    for row in reader.rows_if_allowed("check_column_users", "users", values=values):
+        forbids, refers = row["forbids"] or (), row["refers"] or ()
+        yield ColumnUsers(
+            schema=row["schema"], table=row["table"], column=row["column"],
+            forbids=tuple(forbids), refers=tuple(tuple(one) for one in refers),
+        )  # fmt: skip
 
 
 def _sessions(reader: Reader) -> Iterator[Session]:

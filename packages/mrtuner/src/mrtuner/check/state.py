@@ -150,6 +150,17 @@ class IntegerKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnUsers:
+    """What refers to an integer column that is near its end."""
+
+    schema: str
+    table: str
+    column: str
+    forbids: tuple[str, ...]  # another type: views, triggers, the partition key
+    refers: tuple[tuple[str, str, str], ...]  # schema, table and column: integers, too
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
     """An index that deserves a look: invalid, never used, or covered by another one."""
 
@@ -252,6 +263,7 @@ class State(Added):
     subscriptions: tuple[Subscription, ...] = ()
     sequences: tuple[SequenceUse, ...] = ()
     keys: tuple[IntegerKey, ...] = ()
+    users: tuple[ColumnUsers, ...] = ()
     indexes: tuple[Index, ...] = ()
     unanalyzed: tuple[UnanalyzedTable, ...] = ()
     databases: tuple[DatabaseHealth, ...] = ()

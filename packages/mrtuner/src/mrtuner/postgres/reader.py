@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,17 +37,18 @@ class Reader:
     patience: QueryTimeouts = USUAL
     missing: list[Missing] = field(default_factory=list)
 
-    def rows(self, name: str) -> list[Row]:
+    def rows(self, name: str, values: Sequence[object] | None = None) -> list[Row]:
         """Return all rows of a query that every role may run."""
-        return rows_of(self.conn, name, self.version_num)
+        return rows_of(self.conn, name, self.version_num, values)
 
     def row(self, name: str) -> Row:
         """Return the only row of such a query."""
         return self.rows(name)[0]
 
     def rows_if_allowed(
-        self, name: str, fact: str, hint: str | None = None, *, first: str | None = None
-    ) -> list[Row]:
+        self, name: str, fact: str, hint: str | None = None, *, first: str | None = None,
+        values: Sequence[object] | None = None,
+    ) -> list[Row]:  # fmt: skip
         """Return the rows, or none plus a Missing `fact` if the role, a lock or the server forbids.
 
         The query `first` runs before, in the same transaction.
@@ -62,7 +64,7 @@ class Reader:
                 )
                 if first:
                     self.rows(first)
-                return self.rows(name)
+                return self.rows(name, values)
         except errors.InsufficientPrivilege as error:
             self.lacks(fact, refused(error), hint)
         except (errors.LockNotAvailable, errors.QueryCanceled) as error:
@@ -78,12 +80,14 @@ class Reader:
         self.missing.append(Missing(fact, why, hint=hint))
 
 
-def rows_of(conn: Connection, name: str, version_num: int) -> list[Row]:
+def rows_of(
+    conn: Connection, name: str, version_num: int, values: Sequence[object] | None = None
+) -> list[Row]:
     """Return all rows of a query by its name, as dictionaries."""
     from psycopg.rows import dict_row
 
     with conn.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query(name, version_num)).fetchall()
+        return cursor.execute(query(name, version_num), values).fetchall()
 
 
 def refused(error: Exception) -> str:

@@ -34,7 +34,8 @@ def notices(server: Server) -> Iterator[Notice]:
     for relation in server.relations:
         if text := _crowded(relation):
             yield Notice(Level.INFO, text)
-    for one in (*kept_by_slots(server), *not_archived(server)):
+    kept = (kept_by(slot, server) for slot in server.slots)
+    for one in (*filter(None, kept), *not_archived(server)):
         yield Notice(Level.WARNING, one.sentence)
 
 
@@ -44,41 +45,39 @@ def _usual_wal(server: Server) -> int:
     return int(setting.setting) * MiB if setting else GiB
 
 
-def kept_by_slots(server: Server) -> Iterator[Finding]:
-    """Yield the slots that keep too much WAL, or have lost what their consumer needs."""
-    usual = _usual_wal(server)
-    for slot in server.slots:
-        drop = f"SELECT pg_drop_replication_slot({literal(slot.name)});"
-        size = pretty_bytes(slot.retained or 0)
-        if slot.status == "lost":
-            yield _slot(
-                slot, Severity.TO_DO,
-                f"replication slot {slot.name} has lost WAL that its consumer needs",
-                "its consumer cannot go on: set it up again", drop,
-            )  # fmt: skip
-        elif slot.status == "unreserved":
-            yield _slot(
-                slot, Severity.DANGER,
-                f"replication slot {slot.name} keeps {size} of WAL, more than "
-                "max_slot_wal_keep_size",
-                "at the next checkpoint it loses WAL, and its consumer must be set up again",
-                "Start its consumer now, or raise max_slot_wal_keep_size",
-            )  # fmt: skip
-        elif slot.retained is None or slot.retained <= usual:
-            continue
-        elif slot.active:
-            yield _slot(
-                slot, Severity.DANGER,
-                f"the consumer of replication slot {slot.name} is {size} of WAL behind",
-                "the server keeps it until the disk is full",
-                "Find out what its consumer waits for",
-            )  # fmt: skip
-        else:
-            yield _slot(
-                slot, Severity.DANGER,
-                f"replication slot {slot.name} is not in use and keeps {size} of WAL",
-                "it grows until the disk is full", "Start its consumer, or drop the slot", drop,
-            )  # fmt: skip
+def kept_by(slot: Slot, server: Server) -> Finding | None:
+    """What is wrong with a slot that keeps too much WAL, or has lost what its consumer needs."""
+    size = pretty_bytes(slot.retained or 0)
+    if slot.status == "lost":
+        return _slot(
+            slot, Severity.TO_DO,
+            f"replication slot {slot.name} has lost WAL that its consumer needs",
+            "its consumer cannot go on: set it up again", _drop(slot),
+        )  # fmt: skip
+    if slot.status == "unreserved":
+        return _slot(
+            slot, Severity.DANGER,
+            f"replication slot {slot.name} keeps {size} of WAL, more than max_slot_wal_keep_size",
+            "at the next checkpoint it loses WAL, and its consumer must be set up again",
+            "Start its consumer now, or raise max_slot_wal_keep_size",
+        )  # fmt: skip
+    if slot.retained is None or slot.retained <= _usual_wal(server):
+        return None
+    if slot.active:
+        return _slot(
+            slot, Severity.DANGER,
+            f"the consumer of replication slot {slot.name} is {size} of WAL behind",
+            "the server keeps it until the disk is full", "Find out what its consumer waits for",
+        )  # fmt: skip
+    return _slot(
+        slot, Severity.DANGER,
+        f"replication slot {slot.name} is not in use and keeps {size} of WAL",
+        "it grows until the disk is full", "Start its consumer, or drop the slot", _drop(slot),
+    )  # fmt: skip
+
+
+def _drop(slot: Slot) -> str:
+    return f"SELECT pg_drop_replication_slot({literal(slot.name)});"
 
 
 def _slot(slot: Slot, severity: Severity, text: str, consequence: str, *remedy: str) -> Finding:

@@ -8,10 +8,12 @@ from typing import Final
 
 from mrtuner.catalog.timers import kernel_defaults
 from mrtuner.check.areas.connections import FORGOTTEN
+from mrtuner.check.areas.replication import unfollowed
 from mrtuner.check.catalogue import check
 from mrtuner.check.state import Standby, State
 from mrtuner.failover.audit.check import IDLE
 from mrtuner.findings import Finding, Severity
+from mrtuner.tuning.suggestions import kept_by
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, literal
 from mrtuner.wording import first_few, plural
@@ -99,19 +101,15 @@ def synchronous_standby_single(state: State) -> Iterator[Finding]:
 @check(
     "standby-gone",
     judged="physical slots hold WAL for standbys, none of them is in use, and no standby is "
-    "attached",
+    "attached; what slot-keeps-wal tells is not told again",
     source="documentation: Log-Shipping Standby Servers, Replication Slots",
     remedy="Start the standby; if there is none any more, drop its slot.",
     needs=("standbys", "slots"),
 )
 def standby_gone(state: State) -> Iterator[Finding]:
     """This primary had a standby, and has none now: if it goes away, nothing takes over."""
-    slots = [
-        one for one in state.server.slots
-        if one.kind == "physical" and not one.temporary and one.retained is not None
-    ]  # fmt: skip
-    followed = any(one.active for one in slots) or any(not one.logical for one in state.standbys)
-    if state.server.standby or not slots or followed:
+    slots = [one for one in unfollowed(state) if not kept_by(one, state.server)]
+    if not slots:
         return
     names = first_few([one.name for one in slots], _SHOWN)
     yield Finding(

@@ -11,7 +11,7 @@ from mrtuner.check.state import Index, State
 from mrtuner.findings import Finding, Severity
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
-from mrtuner.wording import first_few, plural
+from mrtuner.wording import enumerated, first_few, plural
 
 #: The highest number of a type. Source: documentation, Numeric Types.
 _HOLDS: Final = {"smallint": 32_767, "integer": 2_147_483_647}
@@ -28,7 +28,7 @@ _MONTH: Final = 30 * 86_400.0
     judged="70 % (danger: 90 %) of a sequence, or of the type of the column that it fills, is used",
     source="documentation: Numeric Types, Serial Types; the shares are chosen",
     remedy="Make the sequence and its column bigint.",
-    needs=("sequences",),
+    needs=("sequences", "users"),
 )
 def sequence_exhausted(state: State) -> Iterator[Finding]:
     """A key runs out of numbers: then every INSERT into its table fails.
@@ -56,7 +56,7 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
             basis="pg_sequences, now",
             remedy=(
                 f"ALTER SEQUENCE {sequence} AS bigint NO MAXVALUE;",
-                *([_widened(*filled)] if one.most == _HOLDS.get(one.type or "") else []),
+                *(_widened(state, *filled) if one.most == _HOLDS.get(one.type or "") else []),
             ),
         )  # fmt: skip
     if hidden:
@@ -72,7 +72,7 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
     "used",
     source="documentation: Numeric Types; the shares are chosen",
     remedy="Make the column bigint.",
-    needs=("keys",),
+    needs=("keys", "users"),
 )
 def key_exhausted(state: State) -> Iterator[Finding]:
     """A key that the application numbers itself runs out: then every INSERT with a higher number
@@ -91,7 +91,7 @@ def key_exhausted(state: State) -> Iterator[Finding]:
             consequence="then every INSERT of a higher number fails: out of range",
             cost=share,
             basis="pg_stats, as of the last ANALYZE of the table",
-            remedy=(_widened(one.schema, one.table, one.column),),
+            remedy=tuple(_widened(state, one.schema, one.table, one.column)),
         )
     if hidden:
         raise CannotJudge(
@@ -101,11 +101,30 @@ def key_exhausted(state: State) -> Iterator[Finding]:
         )
 
 
-def _widened(schema: str, table: str, column: str) -> str:
-    return (
-        f"ALTER TABLE {identifier(schema)}.{identifier(table)} ALTER COLUMN {identifier(column)} "
-        "TYPE bigint;  -- rewrites the table under a lock: large ones need a new column instead"
-    )
+def _widened(state: State, schema: str, table: str, column: str) -> Iterator[str]:
+    """The commands that make a column bigint, with those of the columns that reference it."""
+    found = [
+        one for one in state.users if (one.schema, one.table, one.column) == (schema, table, column)
+    ]
+    refers = [one for users in found for one in users.refers]
+    forbids = [one for users in found for one in users.forbids]
+    if any(one.startswith("the partition key") for one in forbids):
+        yield (
+            f"Copy {identifier(schema)}.{identifier(table)} into a new table whose column is "
+            "bigint, since a partition key cannot change its type"
+        )
+        return
+    if forbids:
+        yield (
+            f"In one transaction with what follows, drop {enumerated(forbids)}, and create it "
+            "again at the end: PostgreSQL refuses another type below it"
+        )
+    for names in [(schema, table, column), *refers]:
+        yield (
+            f"ALTER TABLE {identifier(names[0])}.{identifier(names[1])} "
+            f"ALTER COLUMN {identifier(names[2])} "
+            "TYPE bigint;  -- rewrites the table under a lock: large ones need a new column instead"
+        )
 
 
 @check(

@@ -9,7 +9,8 @@ from typing import Final
 from mrtuner.check.catalogue import check
 from mrtuner.check.state import State
 from mrtuner.findings import Finding, Severity
-from mrtuner.tuning.suggestions import kept_by_slots, not_archived
+from mrtuner.postgres.model import Slot
+from mrtuner.tuning.suggestions import kept_by, not_archived
 from mrtuner.units import GiB, pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier, literal
 from mrtuner.wording import plural
@@ -45,15 +46,32 @@ def slot_keeps_wal(state: State) -> Iterator[Finding]:
     The server keeps that WAL until its volume is full, and then stops. A consumer that lost WAL
     must be set up again.
     """
-    for one in kept_by_slots(state.server):
+    alone = unfollowed(state)
+    for slot in state.server.slots:
+        one = kept_by(slot, state.server)
+        if one is None:
+            continue
         grows = one.severity is Severity.DANGER
-        yield replace(one, harm_in=until_full(state) if grows else None)
+        also = "; if this server goes away, nothing can take over" if slot in alone else ""
+        yield replace(
+            one, harm_in=until_full(state) if grows else None, consequence=one.consequence + also
+        )
+
+
+def unfollowed(state: State) -> tuple[Slot, ...]:
+    """The slots for standbys of a primary that no standby follows."""
+    slots = tuple(
+        one for one in state.server.slots
+        if one.kind == "physical" and not one.temporary and one.retained is not None
+    )  # fmt: skip
+    followed = any(one.active for one in slots) or any(not one.logical for one in state.standbys)
+    return () if state.server.standby or followed else slots
 
 
 @check(
     "consumer-gone",
     judged="a logical slot of a primary has had no consumer for five minutes; before 17, which do "
-    "not tell since when, it has none (to know)",
+    "not tell since when, it has none (to know); what slot-keeps-wal tells is not told again",
     source="documentation: pg_replication_slots; the time is chosen",
     remedy="Start the consumer, or drop the slot.",
     needs=("slots",),
@@ -63,8 +81,10 @@ def consumer_gone(state: State) -> Iterator[Finding]:
     catalogs are kept for it.
     """
     for one in state.server.slots:
-        used = one.active or one.temporary or one.status == "lost" or one.kind != "logical"
+        used = one.active or one.temporary or one.kind != "logical"
         if used or state.server.standby or (one.idle is not None and one.idle < _STALE):
+            continue
+        if kept_by(one, state.server):
             continue
         since = f" for {pretty_duration(one.idle)}" if one.idle is not None else ""
         yield Finding(
