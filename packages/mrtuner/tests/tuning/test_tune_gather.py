@@ -23,6 +23,7 @@ from mrtuner.tuning.situation import (
     Slrus,
     Spills,
     Throughput,
+    Transactions,
     Wal,
     WalDisk,
 )
@@ -268,6 +269,17 @@ def test_a_watched_window_is_the_peak_itself() -> None:
     assert averaged is None, "a minute since the last reset shows nothing"
     assert watched is not None
     assert watched.peak_rate == pytest.approx(MIB)
+
+
+def test_how_long_transactions_take_is_believed_of_a_watched_load_alone() -> None:
+    """6 s in 1,500 transactions are 4 ms; 999 are too few."""
+    busy = replace(QUIET, window=60.0, active_ms=6000, commits=1500)
+    of = server(activity=busy)
+    watched = gather.Flags(seen=Seen.WATCHED)
+    assert gather.live(gather.Flags(), of, None).situation.transactions is None
+    assert gather.live(watched, of, None).situation.transactions == Transactions(0.004)
+    for few in (replace(busy, commits=999), replace(busy, commits=None)):
+        assert gather.live(watched, server(activity=few), None).situation.transactions is None
 
 
 @pytest.mark.parametrize(

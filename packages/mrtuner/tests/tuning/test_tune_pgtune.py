@@ -171,7 +171,7 @@ def test_the_page_is_told_the_same_as_the_command() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, "0.90 to 1.60 times PgTune's throughput, 1.38 in the middle"),
+        ({}, "0.90 to 1.60 times PgTune's throughput, 1.35 in the middle"),
         ({"memory": "1GB"}, "not measured on such a machine"),
         ({"data": "1GB"}, "not measured on such a machine"),
         ({"iops": 16_000}, "not measured on such a machine"),

@@ -30,6 +30,7 @@ from mrtuner.tuning.situation import (
     Situation,
     Spills,
     Throughput,
+    Transactions,
     Wal,
     WalDisk,
     Window,
@@ -139,6 +140,31 @@ def test_wal_watched_under_load_is_taken_as_the_peak_it_is() -> None:
     """A minute at 3 MiB/s says as much as six hours at 1."""
     situation = live(wal=wal(3, window=60.0, timed=0, watched=True))
     assert advised("max_wal_size", situation).target == 323 * 16
+
+
+@pytest.mark.parametrize(
+    ("iops", "took", "now", "says"),
+    [
+        # One and a half requests of 1/3000 s are 500 us, six are 2000.
+        (3000, 0.0016, "0", ("change", "500", "convention")),
+        (3000, 0.0040, "0", ("change", "1000", "observed")),
+        (3000, 0.1000, "0", ("change", "2000", "observed")),
+        (6000, 0.1000, "0", ("change", "1000", "observed")),
+        (1000, 0.1000, "0", ("change", "2000", "observed")),  # more was not measured
+        (3000, 0.0040, "800", ("change", "1000", "observed")),
+        (3000, 0.0040, "1500", ("keep", "1500", None)),  # somebody chose it
+    ],
+)
+def test_commits_wait_a_quarter_of_a_watched_transaction(
+    iops: int, took: float, now: str, says: tuple[str, str, str | None]
+) -> None:
+    situation = live(
+        {"commit_delay": now} if now != "0" else None,
+        throughput=Throughput(iops, None), transactions=Transactions(took),
+    )  # fmt: skip
+    item = advised("commit_delay", situation)
+    verdict = item.to_dict()["verdict"]
+    assert (verdict, item.value, str(item.basis) if verdict == "change" else None) == says
 
 
 @pytest.mark.parametrize(

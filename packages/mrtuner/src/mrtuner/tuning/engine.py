@@ -35,6 +35,7 @@ from mrtuner.tuning.situation import (
     Slrus,
     Spills,
     Throughput,
+    Transactions,
     Wal,
     WalDisk,
 )
@@ -168,6 +169,7 @@ _FACTS: Mapping[type, Callable[[Situation], object]] = {
     FullWalBuffers: lambda s: s.full_wal_buffers,
     ParallelWorkers: lambda s: s.parallel_workers,
     Commits: lambda s: s.commits,
+    Transactions: lambda s: s.transactions,
     Partitions: lambda s: s.partitions,
     JitTime: lambda s: s.jit_time,
     Slrus: lambda s: s.slrus,

@@ -19,6 +19,7 @@ from mrtuner.tuning.situation import (
     Seen,
     Slrus,
     Spills,
+    Transactions,
     Wal,
     Window,
 )
@@ -33,6 +34,8 @@ A_DAY = 86_400
 #: Inserts of this share of a table's rows, of which it has at least so many, are a load.
 FILLED = 0.8
 SOME_ROWS = 100_000
+#: Fewer do not show how long transactions take.
+SOME_COMMITS = 1000
 #: Tables with fewer rows than this are vacuumed in a moment.
 LARGE_TABLE = 1_000_000
 #: Dead rows at this multiple of the threshold mean autovacuum is late; just past it is normal.
@@ -51,6 +54,8 @@ def observed(server: Server | None, seen: Seen) -> dict[str, Any]:
     counted: dict[str, Any] = {}
     if window.shows_wal_rate:
         counted["wal"] = _wal(activity, seen is not Seen.RESET)
+    if seen is Seen.WATCHED:
+        counted["transactions"] = _transactions(activity)
     if window.long_enough:
         counted |= {
             "spills": _spills(activity),
@@ -190,6 +195,12 @@ def _commits(activity: Activity) -> Commits | None:
     if activity.commits is None or activity.window <= 0:
         return None
     return Commits(activity.commits / activity.window)
+
+
+def _transactions(activity: Activity) -> Transactions | None:
+    if activity.active_ms is None or (activity.commits or 0) < SOME_COMMITS:
+        return None
+    return Transactions(activity.active_ms / 1000 / activity.commits)
 
 
 def _partitions(found: Partitioned | None) -> Partitions | None:

@@ -299,6 +299,16 @@ class Commits:
 
 
 @dataclass(frozen=True, slots=True)
+class Transactions:
+    """How long transactions ran statements on average [s], while a load was watched.
+
+    Source: pg_stat_database (14).
+    """
+
+    took: float
+
+
+@dataclass(frozen=True, slots=True)
 class Partitions:
     """The partitioned table of which a query takes most locks: on its partitions and indexes."""
 
@@ -358,6 +368,7 @@ class Situation:
     full_wal_buffers: FullWalBuffers | None = None
     parallel_workers: ParallelWorkers | None = None
     commits: Commits | None = None
+    transactions: Transactions | None = None
     partitions: Partitions | None = None
     jit_time: JitTime | None = None
     slrus: Slrus | None = None

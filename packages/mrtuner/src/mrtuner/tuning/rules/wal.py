@@ -10,7 +10,14 @@ from mrtuner.inputs import Workload
 from mrtuner.tuning.budget import Chosen
 from mrtuner.tuning.crash_recovery import replay
 from mrtuner.tuning.measured import PGLZ, SHARED_FLUSHES
-from mrtuner.tuning.situation import Disk, FullWalBuffers, Situation, Wal, WalDisk
+from mrtuner.tuning.situation import (
+    Disk,
+    FullWalBuffers,
+    Situation,
+    Transactions,
+    Wal,
+    WalDisk,
+)
 from mrtuner.tuning.verdict import LZ4, Basis, Change, Keep, Offer, OwnValue, Verdict, rule
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes, pretty_duration
 
@@ -34,9 +41,13 @@ LEAST_WAL = Bytes(128 * MiB)
 USUAL_RTO = 600.0
 #: One in ten checkpoints may be forced without harm.
 FEW = 0.1
-#: A commit waits at most so many requests' time for others. Twice as much cost a stream of inserts
-#: what it had gained, four times as much two fifths of its throughput.
+#: A commit waits so many requests' time for others. Twice as much cost a stream of inserts what it
+#: had gained, four times as much two fifths of its throughput.
 DELAYED_REQUESTS = 1.5
+#: Where transactions were watched: at most so many, which TPC-B gained by, and at most this share
+#: of a transaction, since with all sessions waiting that is what throughput could lose.
+MOST_DELAYED_REQUESTS = 6
+DELAYED_SHARE = 0.25
 #: The longest delay [us]; more was not measured.
 MOST_DELAY = 2000
 #: The default of commit_siblings: so many others must be in a transaction.
@@ -339,11 +350,14 @@ def synchronous_commit_on(situation: Situation) -> Verdict:
     risk="where six or more sessions write at once, a commit waits this long for others",
     own=OwnValue.LEFT,
 )
-def commit_delay_where_requests_are_few(situation: Situation) -> Verdict:
+def commit_delay_where_requests_are_few(
+    situation: Situation, transactions: Transactions | None
+) -> Verdict:
     """One and a half requests' time of a volume that allows at most 6,000 a second, 2 ms at most:
-    0.5 ms at 3,000. Commits that wait share a flush, which takes one request. It never delays
-    fewer than six sessions that write at once (commit_siblings). Left as it is elsewhere: at
-    16,000 requests a second it cost a tenth when measured.
+    0.5 ms at 3,000. Commits that wait share a flush, which takes one request. Where a watched load
+    shows that transactions take long, a quarter of their average, but at most six requests' time.
+    It never delays fewer than six sessions that write at once (commit_siblings). Left as it is
+    elsewhere: at 16,000 requests a second it cost a tenth when measured.
     """
     volume, sessions = situation.throughput, situation.connections
     few = sessions.active or sessions.wanted
@@ -357,6 +371,17 @@ def commit_delay_where_requests_are_few(situation: Situation) -> Verdict:
         return Keep("WAL has a volume of its own")
     if few is not None and few <= SIBLINGS:
         return Keep(f"it delays nothing below {SIBLINGS + 1} sessions that write at once")
-    delay = min(MOST_DELAY, int(DELAYED_REQUESTS * 1_000_000 / volume.iops))
-    because = f"commits share a flush, which takes one of {volume.iops:,} requests a second"
-    return Change(delay, because, measured=SHARED_FLUSHES)
+    return _delayed(volume.iops, situation, transactions)
+
+
+def _delayed(iops: int, situation: Situation, transactions: Transactions | None) -> Change:
+    request = 1_000_000 / iops  # us
+    delay = min(MOST_DELAY, int(DELAYED_REQUESTS * request))
+    because = f"commits share a flush, which takes one of {iops:,} requests a second"
+    share = DELAYED_SHARE * transactions.took * 1_000_000 if transactions else 0.0
+    longer = min(MOST_DELAY, int(min(MOST_DELAYED_REQUESTS * request, share)))
+    if transactions is None or longer <= delay:
+        return Change(delay, because, measured=SHARED_FLUSHES)
+    took = f"a transaction took {1000 * transactions.took:.1f} ms {situation.observed}"
+    shorter = longer < int(situation.running.get("commit_delay", 0))
+    return Change(longer, f"{because}; {took}", None if shorter else Basis.OBSERVED)
