@@ -19,7 +19,7 @@ from history_story import of_source
 
 from json_schemas import assert_valid
 from mrtuner.cli import main
-from mrtuner.history.recording.sample import Row, SourceSample
+from mrtuner.history.recording.sampler import Row, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from mrtuner.catalog.timers import EVIDENCE, driver, drivers, kernel_defaults, kernel_timers
+from mrtuner.catalog.timers import EVIDENCE, driver, drivers, kernel_defaults, tcp_timers
 from mrtuner.errors import BadValue
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.settings.stacks import STACKS
 
 
 def test_every_fact_names_its_source_and_on_what_it_rests() -> None:
-    facts = [(each.name, each.source, each.evidence) for each in kernel_timers()]
+    facts = [(each.name, each.source, each.evidence) for each in tcp_timers()]
     facts += [(each.name, each.source, each.evidence) for each in drivers().values()]
     for name, source, evidence in facts:
         assert source, name
@@ -30,7 +30,7 @@ def test_the_kernels_defaults_are_those_of_the_model() -> None:
 
 def test_every_sysctl_is_one_of_this_kernels_or_newer_than_it() -> None:
     known = {path.name for path in Path("/proc/sys/net/ipv4").iterdir()}
-    older = {timer.name for timer in kernel_timers() if float(timer.since) < 6}
+    older = {timer.name for timer in tcp_timers() if float(timer.since) < 6}
     assert older <= known
 
 

@@ -18,7 +18,7 @@ from mrtuner.check.read import read
 from mrtuner.check.report import CheckReport, judged
 from mrtuner.check.state import Recorded
 from mrtuner.findings import Finding
-from mrtuner.history.recording.sample import SourceSample
+from mrtuner.history.recording.sampler import SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.limits import limits

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.kernel_timers import (
+from mrtuner.failover.predict.path import Path
+from mrtuner.failover.predict.tcp_timers import (
     Connecting,
     Keepalive,
     Trace,
@@ -18,7 +19,6 @@ from mrtuner.failover.predict.kernel_timers import (
     Waiting,
     hang,
 )
-from mrtuner.failover.predict.path import Path
 from mrtuner.failover.predict.timer_wheel import Band
 
 #: A virtual link, with almost no round trip.

@@ -10,8 +10,8 @@ from failover_grid import BY_AGE, FAR, KERNEL, LAN, Row, by_age
 from mrtuner.failover.predict.client import Client, defaults
 from mrtuner.failover.predict.hang_times import SLACK, Case, Situation, predict
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.kernel_timers import Keepalive, Unacknowledged, Waiting, hang
 from mrtuner.failover.predict.path import Path
+from mrtuner.failover.predict.tcp_timers import Keepalive, Unacknowledged, Waiting, hang
 from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.failover.settings.advice import settings
 

@@ -18,7 +18,8 @@ from mrtuner.failover.predict.hang_times import (
     pretty_span,
 )
 from mrtuner.failover.predict.kernel import Kernel, from_text
-from mrtuner.failover.predict.kernel_timers import (
+from mrtuner.failover.predict.path import Path
+from mrtuner.failover.predict.tcp_timers import (
     Connecting,
     Keepalive,
     Unacknowledged,
@@ -27,7 +28,6 @@ from mrtuner.failover.predict.kernel_timers import (
     model,
     noticed,
 )
-from mrtuner.failover.predict.path import Path
 from mrtuner.failover.predict.timer_wheel import fires, granule
 
 DOCS = File(__file__).parents[4] / "docs"

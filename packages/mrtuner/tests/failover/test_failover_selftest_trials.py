@@ -7,8 +7,8 @@ import json
 import pytest
 
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.kernel_timers import Connecting, Keepalive, Unacknowledged, Waiting
 from mrtuner.failover.predict.path import Path
+from mrtuner.failover.predict.tcp_timers import Connecting, Keepalive, Unacknowledged, Waiting
 from mrtuner.failover.selftest.cases import SHORT, WHOLE, SelftestTrial, trial
 
 EVERY = [each for batch in (SHORT, *WHOLE) for each in batch.trials]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mrtuner.history.recording.sample import Row, SourceSample
+from mrtuner.history.recording.sampler import Row, SourceSample
 from mrtuner.history.recording.source import Source, parse
 from mrtuner.history.store.writer import Batch
 from mrtuner.postgres.sql import OLDEST

@@ -26,7 +26,7 @@ from mrtuner.history.analysis.peaks import peaks
 from mrtuner.history.analysis.period import HistoryPeriod, instances
 from mrtuner.history.analysis.statements import statement_changes
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.recording.sample import Row, SourceSample
+from mrtuner.history.recording.sampler import Row, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer

@@ -14,7 +14,7 @@ from pathlib import Path
 from history_data import batch, sample
 from history_story import INSTANCE, of_source
 
-from mrtuner.history.recording.sample import Row, SourceSample
+from mrtuner.history.recording.sampler import Row, SourceSample
 from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store.writer import Writer
 

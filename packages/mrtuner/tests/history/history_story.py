@@ -18,7 +18,7 @@ from pathlib import Path
 from history_data import MIDNIGHT, SECOND
 
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.recording.sample import Row, SourceSample
+from mrtuner.history.recording.sampler import Row, SourceSample
 from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Batch, Writer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from conftest import NewCluster
 
-from mrtuner.history.recording.sample import Sampler
+from mrtuner.history.recording.sampler import Sampler
 from mrtuner.history.recording.source import built_in
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect

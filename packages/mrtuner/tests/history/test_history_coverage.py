@@ -20,7 +20,7 @@ from machine import needs
 from mrtuner.history.analysis.free_space import free_space
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import open_history
-from mrtuner.history.recording.sample import Sampler
+from mrtuner.history.recording.sampler import Sampler
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster

@@ -19,7 +19,7 @@ from mrtuner.cli import main
 from mrtuner.errors import UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.recorder import record
-from mrtuner.history.recording.sample import SourceSample
+from mrtuner.history.recording.sampler import SourceSample
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.writer import Writer
 from mrtuner.history.workspace import Workspace

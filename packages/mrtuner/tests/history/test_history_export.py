@@ -36,7 +36,7 @@ from mrtuner.history.export.outbox import Outbox, Undelivered
 from mrtuner.history.export.prometheus import exposition, metric, registry
 from mrtuner.history.export.push import push
 from mrtuner.history.recording.recorder import Instance, record
-from mrtuner.history.recording.sample import Identity, Row, SourceSample
+from mrtuner.history.recording.sampler import Identity, Row, SourceSample
 from mrtuner.history.recording.source import Column, Source, Type, built_in, in_directory, parse
 from mrtuner.history.size import status
 from mrtuner.history.store.writer import Writer

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrtuner.history.recording.growth import by_key, grown
-from mrtuner.history.recording.sample import Row
+from mrtuner.history.recording.sampler import Row
 
 SOURCE = queue()
 

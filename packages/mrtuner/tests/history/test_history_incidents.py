@@ -23,7 +23,7 @@ from mrtuner.errors import ConnectError
 from mrtuner.history.analysis.period import period
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.recorder import Instance, record
-from mrtuner.history.recording.sample import Identity, Sampler
+from mrtuner.history.recording.sampler import Identity, Sampler
 from mrtuner.history.recording.source import Source, built_in, parse
 from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Writer

@@ -12,7 +12,7 @@ import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.store import sealing
+from mrtuner.history.store import retention, sealing
 from mrtuner.history.store.writer import Writer
 from mrtuner.history.workspace import Workspace
 from mrtuner.web.shared import SharedHistory
@@ -209,7 +209,7 @@ def test_what_files_say_is_kept_until_they_say_something_else(
         assert sealing.compact(writer, MIDNIGHT + 2 * 86_400 * SECOND) > 0
         assert old not in writer.files()
         assert found() == ([30, 30 + 7 * 3600],) * 2 + (3,)
-        assert sealing.delete_past_retention(writer, MIDNIGHT + 900 * 86_400 * SECOND) > 0
+        assert retention.delete_past_retention(writer, MIDNIGHT + 900 * 86_400 * SECOND) > 0
         assert found() == ([None, None], [None, None], 0)
 
 

@@ -15,7 +15,7 @@ from mrtuner.history.analysis.gaps import gaps
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.analysis.statements import statement_changes, statements
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.recording.sample import SourceSample
+from mrtuner.history.recording.sampler import SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.writer import Batch, Writer

@@ -17,7 +17,7 @@ from history_recorder import recorder, samples
 from machine import needs
 from mrtuner.errors import BadValue
 from mrtuner.history.recording.program import Place, Rows
-from mrtuner.history.recording.sample import Sampler, SourceSample
+from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.source import Source, built_in, of_program
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect

@@ -15,7 +15,7 @@ from history_data import MIDNIGHT, SECOND
 from history_story import INSTANCE, of_source, sample
 
 from mrtuner.answers import history
-from mrtuner.history.recording.sample import Sampler, SourceSample
+from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.postgres.cluster import Cluster

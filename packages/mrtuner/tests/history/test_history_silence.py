@@ -17,7 +17,7 @@ from history_recorder import WAIT, rows, samples
 
 from mrtuner.errors import ConnectError
 from mrtuner.history.recording.recorder import Instance, RecordingLimits, record
-from mrtuner.history.recording.sample import Sampler
+from mrtuner.history.recording.sampler import Sampler
 from mrtuner.history.recording.silence import SilentSessions
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer

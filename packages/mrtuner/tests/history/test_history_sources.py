@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from conftest import NewCluster
 
-from mrtuner.history.recording.sample import Sampler, SourceSample
+from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.source import Source, built_in, parse
 from mrtuner.history.text import _LETTERS
 from mrtuner.postgres.cluster import Cluster

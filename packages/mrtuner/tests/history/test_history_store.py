@@ -18,10 +18,10 @@ from history_story import of_source
 from mrtuner.errors import BadValue, Refused, UsageError
 from mrtuner.facts import Missing
 from mrtuner.history.reading import open_history
-from mrtuner.history.recording.sample import Identity
+from mrtuner.history.recording.sampler import Identity
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.size import is_recording, size, status, verify
-from mrtuner.history.store import layout, parquet, sealing
+from mrtuner.history.store import layout, parquet, retention, sealing
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from mrtuner.history.text import status_lines
 
@@ -268,7 +268,7 @@ def test_times_are_kept_to_a_hundredth_of_a_second(writer: Writer) -> None:
 def test_old_rows_go_and_their_summary_stays(writer: Writer) -> None:
     fill(writer, 144)
     sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
-    assert sealing.delete_past_retention(writer, MIDNIGHT + 40 * DAY) == 1
+    assert retention.delete_past_retention(writer, MIDNIGHT + 40 * DAY) == 1
     assert rows(writer.directory, TOTALS) == []
     assert rows(writer.directory, "SELECT sum(done) FROM queue_by_hour WHERE queue = 'mail'") == [
         (143 * 600,)
@@ -284,7 +284,7 @@ def test_rows_of_a_source_that_is_not_recorded_any_more_are_kept(tmp_path: Path)
     before = rows(tmp_path, DONE)
     with Writer(tmp_path, []) as writer:
         assert sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY) > 0
-        assert sealing.delete_past_retention(writer, MIDNIGHT + 5 * DAY) == 0
+        assert retention.delete_past_retention(writer, MIDNIGHT + 5 * DAY) == 0
     assert rows(tmp_path, DONE) == before
 
 
@@ -312,8 +312,8 @@ def test_beyond_a_size_the_oldest_rows_go_first(writer: Writer) -> None:
     first = min((file for file in files if not layout.is_rollup(file.view)), key=lambda f: f.last)
     recent = sum(path.stat().st_size for path in writer.directory.glob("recent.sqlite*"))
     whole = sum(file.bytes for file in files) + recent
-    assert sealing.delete_past_retention(writer, MIDNIGHT + 5 * DAY, largest=whole) == 0
-    sealing.delete_past_retention(writer, MIDNIGHT + 5 * DAY, largest=whole - 1)
+    assert retention.delete_past_retention(writer, MIDNIGHT + 5 * DAY, largest=whole) == 0
+    retention.delete_past_retention(writer, MIDNIGHT + 5 * DAY, largest=whole - 1)
     assert set(files) - set(writer.files()) == {first}
 
 
@@ -322,7 +322,7 @@ def test_a_database_that_alone_is_too_large_costs_no_file(writer: Writer) -> Non
     fill(writer, 300)
     sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
     files = writer.files()
-    assert sealing.delete_past_retention(writer, MIDNIGHT + 5 * DAY, largest=4096) == 0
+    assert retention.delete_past_retention(writer, MIDNIGHT + 5 * DAY, largest=4096) == 0
     assert writer.files() == files
 
 

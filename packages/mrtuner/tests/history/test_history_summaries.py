@@ -24,10 +24,10 @@ from mrtuner.history.analysis.gaps import gaps
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.analysis.series import Grid, Kind, Measure, split
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.recording.sample import SourceSample
+from mrtuner.history.recording.sampler import SourceSample
 from mrtuner.history.recording.source import Rollup, built_in, in_directory
 from mrtuner.history.size import size
-from mrtuner.history.store import sealing, summaries
+from mrtuner.history.store import retention, sealing, summaries
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.history.store.writer import Writer
 from mrtuner.units import parse_duration
@@ -259,7 +259,7 @@ def test_each_summary_goes_when_it_is_old_enough(tmp_path: Path) -> None:
             (402, {"sessions_by_hour"}),
             (1828, set()),
         ):
-            sealing.delete_past_retention(writer, MIDNIGHT + days * day)
+            retention.delete_past_retention(writer, MIDNIGHT + days * day)
             left = {file.view for file in writer.files()}
             assert left & {one.view for one in summaries.SUMMARIES} == views
     assert {one.view for one in summaries.SUMMARIES} <= {one.view for one in size(tmp_path).views}

@@ -25,7 +25,7 @@ from mrtuner.history.recorded.host_metrics import (
     max_connections,
 )
 from mrtuner.history.recorded.machine import facts
-from mrtuner.history.recording.sample import Row
+from mrtuner.history.recording.sampler import Row
 from mrtuner.history.recording.source import Source, built_in, of_program
 from mrtuner.history.store import sealing
 from mrtuner.history.store.writer import Writer

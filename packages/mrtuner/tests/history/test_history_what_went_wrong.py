@@ -19,7 +19,7 @@ from history_story import BEGIN, INSTANCE, of_source, sample
 from mrtuner.answers import history
 from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.cli import main
-from mrtuner.history.recording.sample import SourceSample
+from mrtuner.history.recording.sampler import SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from servers import sql

@@ -19,7 +19,7 @@ from mrtuner.aws.rows import Instance
 from mrtuner.cli import main
 from mrtuner.history.recording.machine import rows_of_instance
 from mrtuner.history.recording.managed import CLOUDWATCH, METRICS
-from mrtuner.history.recording.sample import Row, SourceSample
+from mrtuner.history.recording.sampler import Row, SourceSample
 from mrtuner.history.recording.source import built_in, of_program
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.limits.recorded_ceilings import CEILINGS

@@ -18,7 +18,7 @@ from served import HOUR, PATIENCE, Viewer, in_a_browser, rows, serving_here, vio
 from mrtuner.change.journal import Journal, changes_with_steps
 from mrtuner.change.record import Change, GroupChange, ParameterChange, State
 from mrtuner.errors import MrTunerError
-from mrtuner.history.recording.sample import Identity
+from mrtuner.history.recording.sampler import Identity
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 

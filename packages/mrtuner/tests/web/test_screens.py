@@ -12,7 +12,7 @@ from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import INSTANCE, of_source
 
 from mrtuner.history.reading import open_history
-from mrtuner.history.recording.sample import SourceSample
+from mrtuner.history.recording.sampler import SourceSample
 from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store.writer import HistoryEvent, Writer
 from mrtuner.web.answers import fleet_answer, screen_answer

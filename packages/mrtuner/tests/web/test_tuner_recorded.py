@@ -19,7 +19,7 @@ from mrtuner.cli import main
 from mrtuner.formats import NAMES
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.machine import rows_of_instance
-from mrtuner.history.recording.sample import Sampler
+from mrtuner.history.recording.sampler import Sampler
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.postgres.connect import connect

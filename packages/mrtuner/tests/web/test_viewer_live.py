@@ -18,7 +18,7 @@ from served import DESK, PHONE, in_a_browser, opened, painted, serving, too_wide
 
 from mrtuner.answers.proof.recorded_loads import has_statements
 from mrtuner.history.recording.recorder import Instance, record
-from mrtuner.history.recording.sample import SourceSample
+from mrtuner.history.recording.sampler import SourceSample
 from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.postgres.connect import connect

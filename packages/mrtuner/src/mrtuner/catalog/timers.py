@@ -54,13 +54,13 @@ class Driver:
 
 
 @cache
-def kernel_timers() -> tuple[KernelTimer, ...]:
+def tcp_timers() -> tuple[KernelTimer, ...]:
     """Return every sysctl that affects a prediction."""
     return tuple(KernelTimer(**row) for row in table("timers.json")["kernel"])
 
 
 def kernel_defaults() -> dict[str, int]:
-    return {timer.name: timer.default for timer in kernel_timers()}
+    return {timer.name: timer.default for timer in tcp_timers()}
 
 
 @cache

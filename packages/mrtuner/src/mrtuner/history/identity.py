@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from mrtuner.history.analysis.changes import HistoryChange
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import History
-from mrtuner.history.recording.sample import Identity
+from mrtuner.history.recording.sampler import Identity
 from mrtuner.history.store.layout import last_value
 from mrtuner.history.store.opening import last_identity
 from mrtuner.history.unchanged import while_same

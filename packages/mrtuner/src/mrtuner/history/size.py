@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.history.instances import require_instance
 from mrtuner.history.recording.source import CONNECTION, Source
-from mrtuner.history.store import layout, opening, parquet, sealing, summaries
+from mrtuner.history.store import layout, opening, parquet, retention, sealing, summaries
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.own import SAMPLES
 from mrtuner.history.store.parquet import File
@@ -67,7 +67,7 @@ def size(directory: Path) -> HistorySize:
         ]  # fmt: skip
     finally:
         db.close()
-    recent = sealing.recent_bytes(directory)
+    recent = retention.recent_bytes(directory)
     forecasts = [view.at_most for view in views if view.files or view.view in per_day]
     return HistorySize(
         directory=str(directory),

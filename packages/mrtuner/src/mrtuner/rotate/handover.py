@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 from mrtuner.errors import ConnectCause, ConnectError, Refused
 from mrtuner.rotate import equalize, login, roles
+from mrtuner.rotate.base import RotationBase
 from mrtuner.rotate.cautions import doubts
 from mrtuner.rotate.model import DELIVERED, MOVED, Credential, RotationState, RotationStep
 from mrtuner.rotate.password import new_password
-from mrtuner.rotate.steps import Steps
 
 if TYPE_CHECKING:
     from mrtuner.rotate.stores import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handover(Steps):
+class Handover(RotationBase):
     """The steps from a new password to one that applications use."""
 
     def doubts(self, rotation: RotationState) -> tuple[str, ...]:

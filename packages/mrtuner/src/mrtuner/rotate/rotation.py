@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import ApplyError, BadValue, MissingPart, Refused
 from mrtuner.rotate import equalize, roles
+from mrtuner.rotate.base import now
 from mrtuner.rotate.handover import Handover
 from mrtuner.rotate.model import DELIVERED, MOVED, Holder, RotationState, RotationStep
 from mrtuner.rotate.password import new_password
-from mrtuner.rotate.steps import now
 
 if TYPE_CHECKING:
     from mrtuner.rotate.stores import Store

@@ -30,7 +30,7 @@ def command(directory: Path | None, everything: bool, max_size: str | None, as_j
     prerequisites.require("duckdb")
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import HistoryCompacted
-    from mrtuner.history.store import opening, sealing
+    from mrtuner.history.store import opening, retention, sealing
     from mrtuner.history.store.writer import Writer
     from mrtuner.units import parse_bytes, pretty_bytes
 
@@ -43,10 +43,10 @@ def command(directory: Path | None, everything: bool, max_size: str | None, as_j
     with Writer(place, sources) as writer:
         moved = sealing.move_to_parquet(writer, now, everything=everything)
         merged = sealing.compact(writer, now)
-        expired = sealing.delete_past_retention(writer, now, largest=largest)
+        expired = retention.delete_past_retention(writer, now, largest=largest)
         sealing.sweep(writer, now)
     told = HistoryCompacted(directory=str(place), moved=moved, merged=merged, deleted=expired)
-    if largest is not None and (recent := sealing.recent_bytes(place)) >= largest:
+    if largest is not None and (recent := retention.recent_bytes(place)) >= largest:
         terminal.print_note(
             f"the database alone takes {pretty_bytes(recent)}, more than --max-size: no file is "
             "deleted for it"

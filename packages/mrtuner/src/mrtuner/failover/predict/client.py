@@ -10,7 +10,7 @@ from typing import Any, Final
 from mrtuner.catalog.timers import Driver, driver
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.kernel_timers import Keepalive
+from mrtuner.failover.predict.tcp_timers import Keepalive
 from mrtuner.postgres.connect import SESSION_ATTRS, resolved
 from mrtuner.units import pretty_duration
 from mrtuner.wording import enumerated

@@ -14,7 +14,8 @@ from typing import Final
 from mrtuner.failover.predict import path
 from mrtuner.failover.predict.client import Client
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.kernel_timers import (
+from mrtuner.failover.predict.path import Path
+from mrtuner.failover.predict.tcp_timers import (
     Connecting,
     Keepalive,
     Trace,
@@ -24,7 +25,6 @@ from mrtuner.failover.predict.kernel_timers import (
     model,
     noticed,
 )
-from mrtuner.failover.predict.path import Path
 from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.wording import enumerated
 

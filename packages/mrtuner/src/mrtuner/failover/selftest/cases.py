@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.kernel_timers import (
+from mrtuner.failover.predict.path import Path
+from mrtuner.failover.predict.tcp_timers import (
     Connecting,
     Keepalive,
     Trace,
     Unacknowledged,
     Waiting,
 )
-from mrtuner.failover.predict.path import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from mrtuner.failover.namespaces import SERVER, Network, python
 from mrtuner.failover.predict.kernel import local
-from mrtuner.failover.predict.kernel_timers import hang
 from mrtuner.failover.predict.path import Path
+from mrtuner.failover.predict.tcp_timers import hang
 from mrtuner.failover.selftest.cases import SelftestTrial, trial
 from mrtuner.failover.selftest.peer import HELLO, PORT
 from mrtuner.failover.sockets import options

@@ -9,8 +9,8 @@ from mrtuner.errors import BadValue, Refused
 from mrtuner.failover.predict.client import Client, defaults
 from mrtuner.failover.predict.hang_times import Case, Prediction, Situation, predict
 from mrtuner.failover.predict.kernel import Kernel, local
-from mrtuner.failover.predict.kernel_timers import Keepalive
 from mrtuner.failover.predict.path import Path
+from mrtuner.failover.predict.tcp_timers import Keepalive
 from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.failover.settings.bounds import Bounds, bounds
 from mrtuner.failover.settings.stacks import STACKS, Stack

@@ -12,7 +12,8 @@ from typing import Final
 
 from mrtuner.errors import Refused
 from mrtuner.failover.predict.kernel import Kernel
-from mrtuner.failover.predict.kernel_timers import (
+from mrtuner.failover.predict.path import Path
+from mrtuner.failover.predict.tcp_timers import (
     Connecting,
     Keepalive,
     Unacknowledged,
@@ -20,7 +21,6 @@ from mrtuner.failover.predict.kernel_timers import (
     keeps,
     model,
 )
-from mrtuner.failover.predict.path import Path
 from mrtuner.wording import plural
 
 #: The shortest connect_timeout that libpq before 18 and psycopg accept [s].

@@ -13,7 +13,7 @@ from mrtuner.errors import Refused
 from mrtuner.history.example.server import MAX_CONNECTIONS, ExampleServer, Minute
 from mrtuner.history.example.statements import LOADS
 from mrtuner.history.recording.managed import CLOUDWATCH, METRICS
-from mrtuner.history.recording.sample import Identity, Row, SourceSample
+from mrtuner.history.recording.sampler import Identity, Row, SourceSample
 from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store import layout, sealing
 from mrtuner.history.store.layout import MICRO

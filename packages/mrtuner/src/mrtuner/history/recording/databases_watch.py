@@ -15,7 +15,7 @@ from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.history.recording.outlet import Outlet
 from mrtuner.history.recording.rounds import PACE, Rounds
-from mrtuner.history.recording.sample import Sampler, SourceSample
+from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.silence import SilentSessions
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store.writer import Batch

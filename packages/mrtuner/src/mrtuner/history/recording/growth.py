@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mrtuner.counter_resets import was_reset
-from mrtuner.history.recording.sample import DECIMALS
+from mrtuner.history.recording.sampler import DECIMALS
 from mrtuner.history.recording.source import Kind
 
 if TYPE_CHECKING:
-    from mrtuner.history.recording.sample import Row, Values
+    from mrtuner.history.recording.sampler import Row, Values
     from mrtuner.history.recording.source import Source
 
 #: What a row is about: the values of its key columns.

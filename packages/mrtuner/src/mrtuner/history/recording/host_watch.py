@@ -11,7 +11,7 @@ from mrtuner.facts import Missing
 from mrtuner.history.recording.outlet import Outlet
 from mrtuner.history.recording.program import Place
 from mrtuner.history.recording.rounds import PACE, Rounds
-from mrtuner.history.recording.sample import Programs, SourceSample
+from mrtuner.history.recording.sampler import Programs, SourceSample
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store.writer import Batch
 from mrtuner.postgres.local import is_postgres

@@ -9,7 +9,7 @@ from mrtuner.history.recording.growth import Key, counters_of
 from mrtuner.history.recording.source import Kind, Type
 
 if TYPE_CHECKING:
-    from mrtuner.history.recording.sample import Identity, Row
+    from mrtuner.history.recording.sampler import Identity, Row
     from mrtuner.history.recording.source import Source
 
 #: Its entries come and go one by one, which is no reset; STORE tells when all were reset.

@@ -19,7 +19,7 @@ from mrtuner.aws.session import Account, client
 from mrtuner.errors import MrTunerError
 from mrtuner.history.recording.machine import rows_of_instance
 from mrtuner.history.recording.outlet import Outlet, Tell
-from mrtuner.history.recording.sample import Row, SourceSample
+from mrtuner.history.recording.sampler import Row, SourceSample
 from mrtuner.history.recording.source import Source, built_in, parse
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.writer import Batch

@@ -8,7 +8,7 @@ from dataclasses import replace
 from queue import Full, Queue
 
 from mrtuner.facts import Missing
-from mrtuner.history.recording.sample import Identity, SourceSample
+from mrtuner.history.recording.sampler import Identity, SourceSample
 from mrtuner.history.store.writer import Batch, HistoryEvent
 
 #: Called with a sentence for the operator.

@@ -25,11 +25,11 @@ from mrtuner.history.recording.databases_watch import DatabasesWatch
 from mrtuner.history.recording.host_watch import HostWatch
 from mrtuner.history.recording.outlet import Outlet, Tell, timestamp
 from mrtuner.history.recording.rounds import PACE, Rounds
-from mrtuner.history.recording.sample import Sampler, SourceSample
+from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.silence import SILENCE, SilentSessions
 from mrtuner.history.recording.source import CONNECTION, Source
 from mrtuner.history.recording.statement_text import normalized
-from mrtuner.history.store import opening, sealing
+from mrtuner.history.store import opening, retention, sealing
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from mrtuner.postgres.connect import connect, translated
@@ -263,10 +263,10 @@ class _Upkeep:
                 lambda writer: sealing.move_to_parquet(writer, now, hourly=self.limits.hourly),
             "files are not merged for now": lambda writer: sealing.compact(writer, now),
             "old files stay for now":
-                lambda writer: sealing.delete_past_retention(writer, now, self.limits.largest),
+                lambda writer: retention.delete_past_retention(writer, now, self.limits.largest),
             "unused files stay for now": lambda writer: sealing.sweep(writer, now),
         }  # fmt: skip
-        largest, recent = self.limits.largest, sealing.recent_bytes(self.writer.directory)
+        largest, recent = self.limits.largest, retention.recent_bytes(self.writer.directory)
         if largest is not None and recent >= largest:
             self.tell(
                 f"the database alone takes {pretty_bytes(recent)}, more than --max-size: no file "

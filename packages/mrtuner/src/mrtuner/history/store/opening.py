@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.errors import MrTunerError, Refused, UsageError
-from mrtuner.history.recording.sample import Identity
+from mrtuner.history.recording.sampler import Identity
 from mrtuner.history.recording.source import Source, parse
 from mrtuner.history.store import layout
 from mrtuner.history.store.own import OWN

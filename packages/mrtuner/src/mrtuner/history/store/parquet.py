@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.extras import require
 from mrtuner.files import sync
-from mrtuner.history.recording.sample import DECIMALS
+from mrtuner.history.recording.sampler import DECIMALS
 from mrtuner.history.recording.source import Type
 from mrtuner.history.store.layout import FORMAT, PARQUET
 

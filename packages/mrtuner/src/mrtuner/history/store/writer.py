@@ -22,7 +22,7 @@ from mrtuner.errors import Refused, UsageError
 from mrtuner.facts import Missing
 from mrtuner.history.recording.growth import Key, by_key, grown
 from mrtuner.history.recording.incidents import change_of, incidents
-from mrtuner.history.recording.sample import Identity, Row, SourceSample
+from mrtuner.history.recording.sampler import Identity, Row, SourceSample
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store import layout, opening, own
 from mrtuner.history.store.layout import HOUR, MICRO

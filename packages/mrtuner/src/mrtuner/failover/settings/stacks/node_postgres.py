@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrtuner.failover.predict.kernel_timers import Keepalive
+from mrtuner.failover.predict.tcp_timers import Keepalive
 from mrtuner.failover.settings.bounds import Bounds
 from mrtuner.failover.settings.stacks.stack import Stack
 

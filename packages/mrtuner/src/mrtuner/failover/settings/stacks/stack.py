@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner.failover.predict.kernel_timers import Keepalive
+from mrtuner.failover.predict.tcp_timers import Keepalive
 from mrtuner.failover.settings.bounds import Bounds
 
 #: For a stack whose snippet has not been tested with the real client.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
+class RotationBase:
     """What a rotation needs. `dsn` is for a role that may administer the group's roles."""
 
     dsn: str = field(repr=False)
