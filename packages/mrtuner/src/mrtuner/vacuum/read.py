@@ -216,7 +216,7 @@ def _missing(
         yield Missing(REST, why, hint=hint)
     if settings.get("track_counts") == "off":
         why = "track_counts is off, so autovacuum runs only to prevent wraparound"
-        yield Missing("rates", why, hint=platform.remedy(track_counts="on"))
+        yield Missing("rates", why, hint=str(platform.remedy(track_counts="on")))
     if sight["in_recovery"]:
         why = "this is a standby; only the primary counts and vacuums rows"
         yield Missing("rates", why, hint="Connect to the primary.")
