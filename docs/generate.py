@@ -401,6 +401,12 @@ def checks_page() -> Iterator[str]:
     yield ""
     yield "What [`mrtuner check`](../how-to/check-a-server.md) looks for. `mrtuner explain ID` says"
     yield "the same. A check that could not read what it needs is *not judged*: it never passes."
+    yield from ("", "## The order", "")
+    yield "Findings are in the order of their severity. Those of one severity are in the order of"
+    yield "the time to their harm; a time that is not known is taken as a week. Of equal times, the"
+    yield "larger `cost` is first. It is a share from 0 to 1, so that all kinds compare: 1 is all"
+    yield "of what can be lost or used up, of the memory, the volume, the connections, the load,"
+    yield "the rows or the numbers. A share that is not known counts as half."
     for area, found in groupby(checks().values(), key=lambda one: one.area):
         yield f"\n## {area.capitalize()}"
         for one in found:

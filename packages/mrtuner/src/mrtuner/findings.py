@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
-from typing import Annotated
+from typing import Annotated, Final
 
 from mrtuner.described import Doc
 
@@ -27,26 +26,53 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
+class Command(str):
+    """A remedy that can be pasted as it is: SQL for psql. Any other remedy is a sentence."""
+
+    __slots__ = ()
+
+
+#: The cost of what has none that can be measured: as much as half of what can be lost.
+UNKNOWN: Final = 0.5
+#: A time to the harm that is not known comes after one within this time, and before later ones [s].
+_SOON: Final = 7 * 86_400.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing about a server. Names and texts in it are the server's: escape them when shown."""
+    """One thing about a server. Names and texts in it are the server's: escape them when shown.
+
+    `cost` is a share, so that findings of all kinds compare: 1 is all of the memory, the volume,
+    the connections, the load, the rows or the numbers that are there. Findings of one severity are
+    in the order of the time to their harm, and then of their cost.
+    """
 
     id: Annotated[str, Doc("of the check that found it, as in `mrtuner explain ID`")]
     severity: Annotated[Severity, Doc("how much it matters")]
     text: Annotated[str, Doc("what is the case, with its number")]
     consequence: Annotated[str, Doc("what happens if nothing is done")]
     harm_in: Annotated[float | None, Doc("seconds until then; 0: now; null: not known")] = None
-    cost: Annotated[float, Doc("rank among others as urgent, larger first")] = 0.0
+    cost: Annotated[
+        float, Doc("share of what can be lost, 0 to 1: rank among others as urgent; not known: 0.5")
+    ] = UNKNOWN
     since: Annotated[float | None, Doc("when it began [s since 1970]; null: not known")] = None
     evidence: Annotated[tuple[str, ...], Doc("rows that show it, a line each")] = ()
     basis: Annotated[str, Doc("where the figures come from, and how sure they are")] = ""
     remedy: Annotated[tuple[str, ...], Doc("commands for a person, or a sentence")] = ()
+    commands: Annotated[tuple[str, ...], Doc("those of `remedy` that psql runs as they are")] = ()
+
+    def __post_init__(self) -> None:
+        """Take note of the commands, and make plain texts of them, as JSON needs them."""
+        typed = tuple(str(one) for one in self.remedy if isinstance(one, Command))
+        if typed:
+            object.__setattr__(self, "commands", typed)
+            object.__setattr__(self, "remedy", tuple(map(str, self.remedy)))
 
     @property
-    def urgency(self) -> tuple[int, float, float, str, str]:
-        """Sort key: by severity, then by the time to the harm, then by cost."""
-        harm = inf if self.harm_in is None else self.harm_in
-        return self.severity.rank, harm, -self.cost, self.id, self.text
+    def urgency(self) -> tuple[int, float, float, str, float, str]:
+        """Sort key: severity, time to the harm, cost; then kind, and what began last."""
+        harm = _SOON if self.harm_in is None else self.harm_in
+        return self.severity.rank, harm, -self.cost, self.id, -(self.since or 0), self.text
 
     @property
     def sentence(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -51,6 +52,15 @@ def first_few(names: Sequence[str], most: int) -> str:
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def named(name: str) -> str:
+    """Return a name of others within a sentence: in quotation marks, unless it is a plain word.
+
+    >>> named("nightly-import"), named("x; DROP TABLE t; --")
+    ('nightly-import', '"x; DROP TABLE t; --"')
+    """
+    return name if re.fullmatch(r"[\w.:@/-]+", name) else '"' + name.replace('"', '""') + '"'
 
 
 def cut(text: str, most: int) -> str:

@@ -168,7 +168,7 @@ def test_a_client_that_may_be_gone_is_told_with_the_time_until_the_server_notice
     away = Session(
         pid=77, role="app", database="shop", application="web", client="10.0.0.1",
         state="idle in transaction", backend_type="client backend", waits_for=None, blocked_by=(),
-        transaction_seconds=400, state_seconds=300, statement="SELECT ?",
+        state_seconds=300, statement="SELECT ?",
     )  # fmt: skip
 
     def told(*sessions: Session, **keepalive: str) -> list[str]:

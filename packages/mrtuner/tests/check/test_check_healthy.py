@@ -207,7 +207,7 @@ def test_what_is_idle_for_five_minutes_is_told_and_what_is_not_is_not(embedded: 
     idle = Session(
         pid=77, role="app", database="shop", application="web", client="10.0.0.1",
         state="idle in transaction", backend_type="client backend", waits_for=None, blocked_by=(),
-        transaction_seconds=400, state_seconds=299, statement="SELECT ?",
+        state_seconds=299, statement="SELECT ?",
     )  # fmt: skip
     young = judged("here", replace(state, sessions=(idle,)))
     assert "idle-in-transaction" in young.passed
@@ -226,7 +226,7 @@ def test_the_root_of_a_queue_is_blamed_and_not_who_waits_in_between(embedded: Cl
             pid=pid, role="app", database="shop", application=application, client=None,
             state="active", backend_type="client backend",
             waits_for="relation AccessShareLock" if blocked_by else None, blocked_by=blocked_by,
-            transaction_seconds=90, state_seconds=70, statement="SELECT ?",
+            state_seconds=70, statement="SELECT ?",
         )  # fmt: skip
 
     queue = (session(1, application="report"), session(2, 1, application="migration"),
@@ -324,7 +324,7 @@ def test_what_a_role_may_not_see_of_a_holder_is_not_told_as_nothing(embedded: Cl
     state = read(embedded.dsn(), gather.flags(memory="8GB"))
     hidden = Session(
         pid=9, role="etl", database="shop", application="", client=None, state=None,
-        backend_type=None, waits_for=None, blocked_by=(), transaction_seconds=None,
+        backend_type=None, waits_for=None, blocked_by=(),
         state_seconds=None, statement="",
     )  # fmt: skip
     mine = replace(hidden, pid=10, role="app", state="active", blocked_by=(9,), state_seconds=7.0)

@@ -12,7 +12,6 @@ from troubles import TROUBLES, Trouble
 
 from mrtuner.answers import check
 from mrtuner.check.report import CheckReport
-from mrtuner.check.text import command
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 
@@ -40,7 +39,7 @@ def test_a_trouble_is_found_and_its_remedy_heals_it(
         assert "secret" not in str(answer)  # no literal of a statement
         if trouble.heals:
             with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
-                for text in filter(command, found[0].remedy):
+                for text in found[0].commands:
                     for each in filter(None, map(str.strip, text.partition("  --")[0].split(";"))):
                         conn.execute(each.encode())
             assert trouble.id not in {one.id for one in checked(cluster).findings}
@@ -54,6 +53,6 @@ def test_a_reload_is_no_remedy_while_a_line_of_the_files_stops_it(new_cluster: N
     assert sql(cluster.dsn(), "SHOW work_mem") == [("4MB",)]
     errors, edited = checked(cluster).findings
     assert (errors.id, edited.id) == ("configuration-errors", "not-reloaded")
-    assert edited.remedy == (
-        "Correct the lines that cannot be used first, then: SELECT pg_reload_conf();",
-    )
+    reload = "SELECT pg_reload_conf();"
+    assert edited.remedy == ("Correct the lines that cannot be used first, then:", reload)
+    assert edited.commands == errors.commands == (reload,)

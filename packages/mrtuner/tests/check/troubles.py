@@ -104,10 +104,13 @@ def _prepared_queue(cluster: Cluster, stack: ExitStack) -> None:
     stack.enter_context(_waiting(cluster, 10))
 
 
-def _full_role(cluster: Cluster, stack: ExitStack) -> None:
-    sql(cluster.dsn(), "CREATE ROLE app LOGIN CONNECTION LIMIT 5")
-    for _ in range(5):
-        stack.enter_context(psycopg.connect(cluster.dsn(user="app"), application_name="shop"))
+def _full_role(name: str) -> Planted:
+    def plant(cluster: Cluster, stack: ExitStack) -> None:
+        sql(cluster.dsn(), "CREATE ROLE app LOGIN CONNECTION LIMIT 5")
+        for _ in range(5):
+            stack.enter_context(psycopg.connect(cluster.dsn(user="app"), application_name=name))
+
+    return plant
 
 
 def _kept_wal(cluster: Cluster, _stack: ExitStack) -> None:
@@ -222,13 +225,21 @@ TROUBLES = (
     Trouble(
         id="lock-queue", severity="danger", plant=_prepared_queue, heals=True,
         settings={"max_prepared_transactions": 5},
-        says="10 sessions of shop wait for a lock of prepared transaction shop's 17, prepared for",
+        says="10 sessions of shop wait for a lock of "
+        "prepared transaction \"shop's 17\", prepared for",
         remedy="in database postgres and as role postgres or a superuser: "
         "ROLLBACK PREPARED 'shop''s 17';",
     ),
     Trouble(
-        id="connections-near-limit", severity="danger", plant=_full_role,
+        id="connections-near-limit", severity="danger", plant=_full_role("shop"), heals=True,
         says="5 of 5 connections of role app are in use", remedy="pool of shop (role app",
+    ),
+    Trouble(  # a name that a client chose is part of a sentence, and never of a command
+        id="connections-near-limit", severity="danger", heals=True,
+        plant=_full_role("x; DROP DATABASE postgres; --"),
+        says="5 of 5 connections of role app are in use",
+        remedy='pool of "x; DROP DATABASE postgres; --" (role app, database postgres), of which 5 '
+        'are idle, or: ALTER ROLE "app" CONNECTION LIMIT 10;',
     ),
     Trouble(
         id="autovacuum-off", severity="danger", plant=_nothing, heals=True,

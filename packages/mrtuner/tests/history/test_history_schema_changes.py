@@ -14,7 +14,7 @@ from conftest import NewCluster
 from history_data import MIDNIGHT, SECOND
 from history_story import INSTANCE, of_source, sample
 
-from mrtuner.answers import history
+from mrtuner.answers import history, query
 from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
@@ -67,6 +67,27 @@ def test_a_setting_changed_when_its_file_was_read_and_not_when_it_was_sampled(
         ("00:17:30.500000", "jit: on → off"),
         ("00:30:00.000000", "work_mem: 4096 → 8192"),
     ]
+
+
+def test_a_secret_that_an_older_recorder_stored_is_not_told(tmp_path: Path) -> None:
+    """Neither as a change nor by a query: the hashes are worked out with sha256sum."""
+
+    def settings(hour: int, key: str, salt: str) -> SourceSample:
+        values = {"archive_command": f"AWS_SECRET_ACCESS_KEY={key} wal-g wal-push %p",
+                  "anon.salt": salt, "restore_command": "", "jit": "on"}  # fmt: skip
+        rows = (of_source("settings", name=name, value=one) for name, one in values.items())
+        return sample("settings", hour * 3600, *rows)
+
+    with Writer(tmp_path, built_in().values()) as writer:
+        writer.commit([Batch(instance=INSTANCE, samples=(
+            settings(0, "hunter2", "salt1"), settings(1, "hunter3", "salt2"),
+            sample("connections", 7200)))])  # fmt: skip
+    assert sorted(one.detail for one in history(tmp_path, since="1d").changes) == [
+        "anon.salt: (set, dc) → (set, db)",
+        "archive_command: (set, 61) → (set, d0)",
+    ]
+    rows = query("SELECT name, value FROM settings WHERE value LIKE '%hunter%'", tmp_path).rows
+    assert list(rows) == []
 
 
 def test_a_server_tells_when_it_read_its_files(new_cluster: NewCluster) -> None:

@@ -17,6 +17,7 @@ from mrtuner.history.recording.source import Source, built_in, parse
 from mrtuner.history.text import _LETTERS
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
+from mrtuner.postgres.secret_settings import SECRET, shown
 from servers import counted, sql
 
 #: Sources that no version before this major has.
@@ -216,15 +217,16 @@ def test_a_setting_of_the_recorders_own_session_is_told_as_it_was(cluster: Clust
     assert {"jit", "max_parallel_workers_per_gather", "TimeZone"} <= names
 
 
-def test_a_password_in_a_setting_is_not_read(new_cluster: NewCluster) -> None:
-    cluster = new_cluster()
-    sql(cluster.dsn(), "ALTER SYSTEM SET primary_conninfo = 'host=a password=hunter2'",
-        "SELECT pg_reload_conf()")  # fmt: skip
-    for _ in range(100):
-        found = taken(cluster, "settings")
-        if value(found, "value", name="primary_conninfo"):
-            break
-    assert value(found, "value", name="primary_conninfo") == "(set)"
+def test_a_secret_in_a_setting_stays_at_the_server(
+    each_major: int, new_cluster: NewCluster
+) -> None:
+    """Of every such setting only whether it is set, and a hash that tells a change."""
+    secrets = dict.fromkeys(SECRET, "key=hunter2 true")
+    cluster = new_cluster(each_major, {"archive_mode": "on", **secrets})
+    found = taken(cluster, "settings")
+    told = {name: value(found, "value", name=name) for name in SECRET}
+    assert told == {name: shown(name, "key=hunter2 true") for name in SECRET}
+    assert told["archive_command"] == "(set, cb)"
     assert "hunter2" not in repr(found)
 
 

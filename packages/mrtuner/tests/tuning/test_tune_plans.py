@@ -6,21 +6,25 @@ The test itself gets the expected costs from the server, with SET and EXPLAIN.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
 from conftest import NewCluster
 
-from mrtuner.errors import MissingPart
+from mrtuner.errors import MissingPart, Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.postgres.explain import top_statements
+from mrtuner.postgres.explain import CannotExplain, explaining, top_statements
 from mrtuner.postgres.server_user import scratch_directory
-from mrtuner.tuning.query_plans import ChangedPlan, Plans, PlanVerdict, compare
+from mrtuner.tuning import query_plans
+from mrtuner.tuning.query_plans import ChangedPlan, Plans, PlanVerdict
 from servers import GRID, binaries, sql
 
 pytestmark = pytest.mark.timed
+
+compare = partial(query_plans.compare, trusted=True)  # the role is a superuser
 
 LOADED = {"shared_preload_libraries": "pg_stat_statements", "fsync": "off", "autovacuum": "off"}
 #: 200,000 rows of 100 bytes; each `k` has 1,000 rows, scattered over all pages.
@@ -212,3 +216,59 @@ def test_without_pg_stat_statements_the_hint_says_how_to_get_it(new_cluster: New
     sql(cluster.dsn(), "CREATE EXTENSION pg_stat_statements")
     with pytest.raises(MissingPart, match="installed but not loaded"):
         compare(cluster.dsn(), 20, {})
+
+
+def test_planning_lends_no_power_to_the_functions_of_others(
+    each_major: int, new_cluster: NewCluster
+) -> None:
+    """What a superuser's plan would run on the host, although its transaction is read only."""
+    cluster = new_cluster(each_major)
+    made = cluster.data / "made"
+    sql(cluster.dsn(), "CREATE ROLE app LOGIN", "CREATE SCHEMA app AUTHORIZATION app",
+        "CREATE ROLE watcher LOGIN IN ROLE pg_monitor, app")  # fmt: skip
+    sql(
+        cluster.dsn(user="app"),
+        # A function that is not volatile may run no COPY itself, but call one that may.
+        "CREATE FUNCTION app.g() RETURNS void VOLATILE LANGUAGE plpgsql AS $$ BEGIN "
+        f"EXECUTE $x$COPY (SELECT 1) TO PROGRAM 'touch {made}'$x$; END $$",
+        "CREATE FUNCTION app.f() RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN "
+        "PERFORM app.g(); RETURN 1; END $$",
+        "CREATE TABLE app.t (id int)",
+    )
+    statement = "SELECT id FROM app.t WHERE id = app.f()"
+
+    with (
+        connect(cluster.dsn()) as conn,
+        pytest.raises(Refused, match="the role postgres could run programs"),
+        explaining(conn) as explainer,
+    ):
+        explainer.text(statement)
+    assert not made.exists()
+
+    with (
+        connect(cluster.dsn(user="watcher")) as conn,
+        explaining(conn) as explainer,
+        pytest.raises(CannotExplain, match=r"permission denied|must be superuser"),
+    ):
+        explainer.text(statement)
+    assert not made.exists()
+
+    with connect(cluster.dsn()) as conn, explaining(conn, trusted=True) as explainer:
+        explainer.text(statement)
+    assert made.exists()  # so the refusal is needed
+
+
+@pytest.mark.parametrize("power", ["pg_execute_server_program", "pg_write_server_files", "boss"])
+def test_a_role_that_can_become_powerful_is_refused(power: str, embedded: Cluster) -> None:
+    sql(embedded.dsn(), "CREATE ROLE boss SUPERUSER", "CREATE ROLE halfway NOINHERIT",
+        f"GRANT {power} TO halfway",
+        "CREATE ROLE watcher LOGIN NOINHERIT IN ROLE halfway")  # fmt: skip
+    try:
+        with (
+            connect(embedded.dsn(user="watcher")) as conn,
+            pytest.raises(Refused, match="the role watcher"),
+            explaining(conn),
+        ):
+            pass
+    finally:
+        sql(embedded.dsn(), "DROP ROLE watcher, halfway, boss")

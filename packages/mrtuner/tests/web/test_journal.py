@@ -113,7 +113,7 @@ def test_a_change_that_mrtuner_made_leads_to_its_entry(state: Path, store: Path)
     )
     assert rows(screen, "entry_settings") == [
         {"name": "max_wal_size", "before": "unset", "after": "4GB", "restart": "at once"},
-        {"name": "primary_conninfo", "before": "(set)", "after": "(set)",
+        {"name": "primary_conninfo", "before": "(set, 37)", "after": "(set, 20)",
          "restart": "at a restart"},
     ]  # fmt: skip
     assert next(row["step"] for row in rows(screen, "entry_steps")) == "planned"

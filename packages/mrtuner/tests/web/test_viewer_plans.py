@@ -33,6 +33,8 @@ def with_tables(cluster: Cluster) -> Cluster:
         "CREATE VIEW orders AS SELECT a FROM parts WHERE a = 1",
         "SET enable_seqscan = off",
         "ALTER DATABASE app SET enable_seqscan = off",
+        "CREATE ROLE watcher LOGIN IN ROLE pg_monitor",
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO watcher",
     )
     return cluster
 
@@ -43,7 +45,7 @@ def test_the_server_plans_a_recorded_statement_in_its_database(
 ) -> None:
     story(tmp_path)
     cluster = with_tables(new_cluster(major))
-    with serving_here(tmp_path, servers={INSTANCE: cluster.dsn()}) as viewer:
+    with serving_here(tmp_path, servers={INSTANCE: cluster.dsn(user="watcher")}) as viewer:
         status, _, body = viewer.get(f"{ASKED}{CHEAP}", **HERE)
         told = json.loads(body)
         assert status == 200, told
@@ -54,6 +56,10 @@ def test_the_server_plans_a_recorded_statement_in_its_database(
         assert member["plans"] is True
         calls = sql(cluster.dsn("app"), "SELECT count(*) FROM account")
         assert calls == [(0,)]
+    with serving_here(tmp_path, servers={INSTANCE: cluster.dsn()}) as viewer:
+        _, message, hint = viewer.refused(f"{ASKED}{CHEAP}")
+        assert message.startswith("the role postgres could run programs on the server's host")
+        assert "GRANT pg_monitor" in (hint or "")
 
 
 def test_what_cannot_be_planned_is_refused_with_the_reason(
@@ -84,7 +90,7 @@ def test_the_page_asks_only_when_told_to_and_shows_names_as_text(
     cluster = with_tables(new_cluster(18))
     where = f"screen=statements&instance={INSTANCE}&from={TWO}&to={TWO + 3600}&statement={DEAR}"
     with (
-        serving_here(tmp_path, servers={INSTANCE: cluster.dsn()}) as viewer,
+        serving_here(tmp_path, servers={INSTANCE: cluster.dsn(user="watcher")}) as viewer,
         opened(browser, viewer.address, DESK) as tab,
     ):
         page = tab.open(where)

@@ -64,7 +64,7 @@ def pods_exceed_limit(state: State) -> Iterator[Finding]:
             text=f"pods can open {count(reached)} connections, and {limit.name} admits "
             f"{limit.capacity:,}",
             consequence="when they do, new pods and others are refused: too many clients already",
-            cost=min(limit.strain(done.stage), 1e6),
+            cost=1 - 1 / max(1.0, limit.strain(done.stage)),
             evidence=tuple(
                 f"{one.name} ({one.kind}): {count(one.reachable[done.stage])}, "
                 f"{one.how[done.stage]}"

@@ -22,7 +22,7 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mrtuner.errors import BadValue
 from mrtuner.extensions import CHECKS, installed, load
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 #: Of a `State`; of what is `Added` alone, for a check that needs nothing of the server.
 Judge = Callable[[Any], Iterator[Finding]]
+Part = TypeVar("Part")
 
 
 class CannotJudge(Exception):
@@ -130,8 +131,14 @@ def known(names: frozenset[str]) -> frozenset[str]:
     return names
 
 
+def known_part(state: Added, name: str, part: Part | None) -> Part:
+    """Return a part of the state; CannotJudge, with the reason, where it could not be read."""
+    if part is None:
+        missing = state.missing[name]
+        raise CannotJudge(missing.why, missing.supply)
+    return part
+
+
 def added(state: Added, name: str) -> Any:
-    """Return what an addition read; CannotJudge where it could not be read."""
-    if name in state.missing:
-        raise CannotJudge(state.missing[name].why, state.missing[name].supply)
-    return state.added[name]
+    """Return what an addition read."""
+    return known_part(state, name, state.added.get(name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mrtuner.check.text import command, since, when
+from mrtuner.check.text import since, when
 from mrtuner.present.html import rendered
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ def page(told: CheckDocument) -> str:
         told=told,
         found=sorted(found, key=lambda pair: pair[0].urgency),
         many=len(told.servers) > 1,
-        command=command,
         since=since,
         when=when,
     )

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mrtuner.facts import Missing
+from mrtuner.findings import UNKNOWN
+from mrtuner.wording import named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +39,8 @@ class SessionGroup:
     @property
     def who(self) -> str:
         """``shop (role app, database shop)``."""
-        return f"{self.application or 'unnamed'} (role {self.role}, database {self.database})"
+        role, database = named(self.role or "?"), named(self.database or "?")
+        return f"{named(self.application or 'unnamed')} (role {role}, database {database})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,6 @@ class Session:
     backend_type: str | None
     waits_for: str | None  # the kind of lock; None: it waits for none
     blocked_by: tuple[int, ...]
-    transaction_seconds: float | None
     state_seconds: float | None  # since the state changed; of a waiting one: how long it waits
     statement: str  # without literals
     relation: str | None = None  # that it waits for
@@ -76,8 +78,11 @@ class Session:
     def who(self) -> str:
         """``nightly-import (process 9733)``, or ``prepared transaction payment-17``."""
         if not self.pid:
-            return f"prepared transaction {self.application}"
-        return f"{self.application or self.role or self.backend_type} (process {self.pid})"
+            return f"prepared transaction {named(self.application)}"
+        return (
+            f"{named(self.application or self.role or self.backend_type or '?')} "
+            f"(process {self.pid})"
+        )
 
     @property
     def idle_in_transaction(self) -> bool:
@@ -272,6 +277,17 @@ class State(Added):
     files: tuple[FileValue, ...] = ()
     recorded: Recorded | None = None  # None: no history was given
     counted_for: float | None = None  # seconds since this database's statistics were reset
+
+    def of_connections(self, number: int) -> float:
+        """The share of max_connections that so many sessions are; one that is not known: half."""
+        most = int(self.setting("max_connections") or 0)
+        return min(1.0, number / most) if most else UNKNOWN
+
+    def of_volume(self, size: int | None) -> float:
+        """The share of the volume of WAL that so many bytes are; one that is not known: half."""
+        host = self.tuning.host if self.tuning else None
+        volume = (host.wal_size or host.disk_size) if host else None
+        return min(1.0, size / volume.value) if size is not None and volume else UNKNOWN
 
     def setting(self, name: str) -> str | None:
         """A setting's text in base units; None if there is none, or the role may not see it."""

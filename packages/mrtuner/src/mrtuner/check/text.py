@@ -55,12 +55,7 @@ def _finding(one: Finding, prefix: str, look: Look) -> Iterator[str]:
     for line in one.evidence:
         yield from paragraph(line, look, style="quiet")
     for text in one.remedy:
-        yield f"    {text}" if command(text) else f"  → {text}"
-
-
-def command(remedy: str) -> bool:
-    """Whether a remedy can be run as it is, and is not a sentence."""
-    return remedy.endswith(";") or ";  --" in remedy
+        yield f"    {text}" if text in one.commands else f"  → {text}"
 
 
 def when(one: Finding) -> str:

@@ -15,6 +15,7 @@ from mrtuner.history.store import layout, parquet, summaries
 from mrtuner.history.store.layout import HOUR
 from mrtuner.history.store.parquet import File
 from mrtuner.history.store.recent import RecentRows, nothing
+from mrtuner.postgres.secret_settings import shown_in_duckdb
 
 if TYPE_CHECKING:
     from mrtuner.history.reading import History
@@ -187,6 +188,8 @@ class Views:
 
     def _view(self, history: History, name: str, recent: str) -> None:
         whole = self._with_files(history, self._files(history, name), recent)
+        if name == "settings":  # older recorders stored more
+            whole = shown_in_duckdb(whole)
         self.con.execute(f'CREATE OR REPLACE VIEW {self.schema}."{name}" AS {whole}')
         self.made.add(name)
 

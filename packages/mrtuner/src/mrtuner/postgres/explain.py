@@ -3,8 +3,10 @@
 EXPLAIN without ANALYZE plans and stops. Statements come from pg_stat_statements, where constants
 are parameters: since 16 they are explained as generic plans; before 16 they are prepared and
 explained with NULLs under plan_cache_mode = force_generic_plan, which ignores the values too.
-Planning itself does happen: IMMUTABLE or STABLE functions may be called for an estimate, in a
-read-only transaction.
+Planning itself does happen: it calls functions labelled IMMUTABLE or STABLE, which are other
+people's code, in a read-only transaction. Where nobody at a terminal answers for them, the session
+must have no power to lend: a superuser's COPY TO PROGRAM runs there, and SET ROLE is no limit,
+since a function may RESET it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from mrtuner.errors import MissingPart
+from mrtuner.errors import MissingPart, Refused
 from mrtuner.postgres.connect import translated
 from mrtuner.postgres.sql import query
 
@@ -28,6 +30,11 @@ _GENERIC: Final = 160000
 _PATIENCE: Final = 5000
 #: We do not wait for another session's ALTER TABLE, so nothing queues behind us [ms].
 _LOCK_PATIENCE: Final = 500
+#: Roles that this session has, or can SET, and that reach beyond the database.
+_POWERS: Final = """SELECT FROM pg_catalog.pg_roles
+    WHERE pg_catalog.pg_has_role(session_user, oid, 'MEMBER')
+      AND (rolsuper OR rolname IN ('pg_execute_server_program', 'pg_read_server_files',
+                                   'pg_write_server_files'))"""
 _NAME: Final = "mrtuner_explained"
 #: How pg_stat_statements, from 18 on, writes that a list was longer: IN ($1 /*, ... */).
 LONGER: Final = "/*, ... */"
@@ -96,9 +103,20 @@ def top_statements(conn: Connection, number: int) -> tuple[Statement, ...]:
 
 
 @contextmanager
-def explaining(conn: Connection) -> Iterator[Explainer]:
-    """Open a read-only transaction for making plans; nothing of it remains."""
+def explaining(conn: Connection, *, trusted: bool = False) -> Iterator[Explainer]:
+    """Open a read-only transaction for making plans; nothing of it remains.
+
+    Raises Refused in a session that could reach beyond the database, unless its functions are
+    `trusted`.
+    """
     with translated():
+        if not trusted and conn.execute(_POWERS).fetchall():
+            raise Refused(
+                f"the role {conn.info.user} could run programs on the server's host or access its "
+                "files, and so could functions of others, which planning calls",
+                "Connect as a role that is no superuser, with pg_monitor and membership in the "
+                "roles whose statements it explains: GRANT pg_monitor, app TO watcher.",
+            )
         conn.execute("BEGIN READ ONLY")
         try:
             conn.execute(f"SET LOCAL statement_timeout = {_PATIENCE}")

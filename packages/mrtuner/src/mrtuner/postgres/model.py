@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from mrtuner.facts import Missing
+from mrtuner.findings import Command
 from mrtuner.units import Bytes
 
 #: Where a value in force comes from. "include" is any file other than postgresql.conf and
@@ -119,7 +120,7 @@ class Platform:
                 for name, value in settings.items()
             )
             then = "-- then restart" if restart else RELOAD
-            return f"{' '.join(f'ALTER SYSTEM {one};' for one in changes)} {then}"
+            return Command(f"{' '.join(f'ALTER SYSTEM {one};' for one in changes)} {then}")
         wanted = (
             f"{name} = {'its default' if value is None else value}"
             for name, value in settings.items()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrtuner.postgres.model import Platform, PlatformName, Setting
+from mrtuner.postgres.secret_settings import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ _PATHS: Final = (
 def _by_path(clues: Clues, name: PlatformName, path: str) -> _Found:
     for setting in _PATHS:
         if path in f"{clues.value(setting)}/":
-            return name, f"{setting} = {clues.value(setting)}"
+            return name, f"{setting} = {shown(setting, clues.value(setting))}"
     return None
 
 

@@ -10,6 +10,8 @@ from mrtuner.facts import Missing
 from mrtuner.postgres.sql import query
 
 if TYPE_CHECKING:
+    import psycopg
+
     from mrtuner.postgres.connect import Connection
 
 Row = dict[str, Any]
@@ -51,9 +53,10 @@ class Reader:
     ) -> list[Row]:  # fmt: skip
         """Return the rows, or none plus a Missing `fact` if the role, a lock or the server forbids.
 
-        The query `first` runs before, in the same transaction.
+        The query `first` runs before, in the same transaction. One fact that cannot be read does
+        not lose the others: only a session that ended raises.
         """
-        from psycopg import errors
+        import psycopg
 
         try:
             with self.conn.transaction():
@@ -65,14 +68,12 @@ class Reader:
                 if first:
                     self.rows(first)
                 return self.rows(name, values)
-        except errors.InsufficientPrivilege as error:
-            self.lacks(fact, refused(error), hint)
-        except (errors.LockNotAvailable, errors.QueryCanceled) as error:
-            self.lacks(fact, refused(error), "Run again when the server is less busy.")
-        except (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedColumn) as error:
-            self.lacks(fact, f"not available on this server: {refused(error)}")
-        except (errors.FeatureNotSupported, errors.ObjectNotInPrerequisiteState) as error:
-            self.lacks(fact, refused(error))
+        except psycopg.Error as error:
+            if self.conn.closed or error.sqlstate is None:
+                raise
+            self.missing.append(not_read(fact, error, hint))
+        except UnicodeDecodeError:
+            self.lacks(fact, "a name or text does not match the database's encoding")
         return []
 
     def lacks(self, fact: str, why: str, hint: str | None = None) -> None:
@@ -88,6 +89,23 @@ def rows_of(
 
     with conn.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query(name, version_num), values).fetchall()
+
+
+def not_read(fact: str, error: psycopg.Error, hint: str | None = None) -> Missing:
+    """Return why the server refused a query; `hint` helps a role that may not run it."""
+    from psycopg import errors
+
+    why = refused(error)
+    if isinstance(error, errors.InsufficientPrivilege):
+        return Missing(fact, why, hint=hint)
+    if isinstance(error, (errors.LockNotAvailable, errors.QueryCanceled)):
+        return Missing(fact, why, hint="Run again when the server is less busy.")
+    if isinstance(error, (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedColumn)):
+        return Missing(fact, f"not available on this server: {why}")
+    if isinstance(error, (errors.FeatureNotSupported, errors.ObjectNotInPrerequisiteState)):
+        return Missing(fact, why)
+    # Such as what somebody dropped after the query had begun: a sequence (XX000), a database.
+    return Missing(fact, why, hint="Run again: it may have been dropped meanwhile.")
 
 
 def refused(error: Exception) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.findings import Finding, Severity
+from mrtuner.findings import UNKNOWN, Finding, Severity
 from mrtuner.tuning.budget import HUGE_PAGE, Budget
 from mrtuner.tuning.feasibility import (
     overcommitted,
@@ -59,10 +59,11 @@ def dangers(
 
 
 def _danger(
-    name: str, text: str, consequence: str, *remedy: str, evidence: tuple[str, ...] = ()
-) -> Finding:
+    name: str, text: str, consequence: str, *remedy: str, cost: float = UNKNOWN,
+    evidence: tuple[str, ...] = (),
+) -> Finding:  # fmt: skip
     return Finding(
-        id=name, severity=Severity.DANGER, text=text, consequence=consequence,
+        id=name, severity=Severity.DANGER, text=text, consequence=consequence, cost=cost,
         evidence=evidence, remedy=tuple(filter(None, remedy)), basis="the settings in force",
     )  # fmt: skip
 
@@ -73,7 +74,7 @@ def _switched_off(
     for one in switches:
         if situation.running.get(one) == "off":
             remedy = server.platform.remedy(**{one: "on"})
-            yield _danger(name, f"{one} is off", _MUST_BE_ON[one], remedy)
+            yield _danger(name, f"{one} is off", _MUST_BE_ON[one], remedy, cost=1.0)
 
 
 def _more_memory_than_there_is(
@@ -90,6 +91,7 @@ def _more_memory_than_there_is(
         f"{pretty_bytes(now.memory)} of memory",
         "if they do, the kernel kills the server, and every session is lost",
         _way_out(situation),
+        cost=1 - now.memory / now.total,
         evidence=(f"{pretty_bytes(largest.size)} are {largest.name} ({largest.how})",),
     )
 
@@ -110,7 +112,9 @@ def _way_out(situation: Situation) -> str:
 
 def _no_next_start(start: StartCheck | None) -> Iterator[Finding]:
     for one in start.problems if start else ():
-        yield _danger("next-start", "the server will not start again", one.why, one.hint or "")
+        yield _danger(
+            "next-start", "the server will not start again", one.why, one.hint or "", cost=1.0
+        )
 
 
 def _too_few_huge_pages(situation: Situation, host: Host | None) -> Iterator[Finding]:
@@ -126,6 +130,7 @@ def _too_few_huge_pages(situation: Situation, host: Host | None) -> Iterator[Fin
             "reserved",
             "it will not start again",
             f"sysctl -w vm.nr_hugepages={needed}, or huge_pages = try",
+            cost=1.0,
         )
 
 
@@ -137,6 +142,7 @@ def _wal_fills_the_volume(situation: Situation) -> Iterator[Finding]:
             f"max_wal_size is {pretty_bytes(int(text) * MiB)} on a volume of "
             f"{pretty_bytes(most * 2)}",
             "WAL can fill it, and the server then stops",
+            cost=min(1.0, int(text) * MiB / (most * 2)),
         )
 
 
@@ -150,4 +156,5 @@ def _workers_without_slots(situation: Situation) -> Iterator[Finding]:
             f"autovacuum_max_workers is {workers}, but autovacuum_worker_slots is {slots}",
             f"only {slots} run",
             "Raise the slots, which needs a restart, or lower the workers",
+            cost=1 - int(slots) / int(workers),
         )

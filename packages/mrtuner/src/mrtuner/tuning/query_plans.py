@@ -140,16 +140,19 @@ class Plans:
         return tuple(one for one in self.changed if one.warning)
 
 
-def compare(dsn: str, number: int, advised: Mapping[str, str]) -> Plans:
+def compare(
+    dsn: str, number: int, advised: Mapping[str, str], *, trusted: bool = False
+) -> Plans:  # fmt: skip
     """Return the plans of the `number` most time-consuming statements, in force and as advised.
 
     `advised` is configuration text by name, whether or not it needs a restart: what a session
     cannot set is left out and named. Nothing is executed or changed. Raises MissingPart without
-    pg_stat_statements, ConnectError when the session breaks.
+    pg_stat_statements, ConnectError when the session breaks; Refused as a superuser, unless the
+    database's functions, which planning calls, are `trusted`.
     """
     with connect(dsn) as conn:
         statements = top_statements(conn, number)
-        with explaining(conn) as explainer:
+        with explaining(conn, trusted=trusted) as explainer:
             return _compared(explainer, statements, number, advised)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.findings import Finding, Severity
+from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.conf_file import number
 from mrtuner.tuning.advice import Level, ManualStep, Notice, RoleMemory
 from mrtuner.tuning.rules.work_mem import one_merge_pass
@@ -50,13 +50,13 @@ def kept_by(slot: Slot, server: Server) -> Finding | None:
     size = pretty_bytes(slot.retained or 0)
     if slot.status == "lost":
         return _slot(
-            slot, Severity.TO_DO,
+            Severity.TO_DO,
             f"replication slot {slot.name} has lost WAL that its consumer needs",
             "its consumer cannot go on: set it up again", _drop(slot),
         )  # fmt: skip
     if slot.status == "unreserved":
         return _slot(
-            slot, Severity.DANGER,
+            Severity.DANGER,
             f"replication slot {slot.name} keeps {size} of WAL, more than max_slot_wal_keep_size",
             "at the next checkpoint it loses WAL, and its consumer must be set up again",
             "Start its consumer now, or raise max_slot_wal_keep_size",
@@ -65,25 +65,25 @@ def kept_by(slot: Slot, server: Server) -> Finding | None:
         return None
     if slot.active:
         return _slot(
-            slot, Severity.DANGER,
+            Severity.DANGER,
             f"the consumer of replication slot {slot.name} is {size} of WAL behind",
             "the server keeps it until the disk is full", "Find out what its consumer waits for",
         )  # fmt: skip
     return _slot(
-        slot, Severity.DANGER,
+        Severity.DANGER,
         f"replication slot {slot.name} is not in use and keeps {size} of WAL",
         "it grows until the disk is full", "Start its consumer, or drop the slot", _drop(slot),
     )  # fmt: skip
 
 
-def _drop(slot: Slot) -> str:
-    return f"SELECT pg_drop_replication_slot({literal(slot.name)});"
+def _drop(slot: Slot) -> Command:
+    return Command(f"SELECT pg_drop_replication_slot({literal(slot.name)});")
 
 
-def _slot(slot: Slot, severity: Severity, text: str, consequence: str, *remedy: str) -> Finding:
+def _slot(severity: Severity, text: str, consequence: str, *remedy: str) -> Finding:
     return Finding(
         id="slot-keeps-wal", severity=severity, text=text, consequence=consequence,
-        cost=float(slot.retained or 0), basis="pg_replication_slots, now", remedy=remedy,
+        basis="pg_replication_slots, now", remedy=remedy,
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def not_archived(server: Server) -> Iterator[Finding]:
     else:
         return
     yield Finding(
-        id="archiving-fails", severity=Severity.DANGER, text=text, cost=float(behind),
+        id="archiving-fails", severity=Severity.DANGER, text=text,
         consequence=f"{waits} until the disk is full, and no backup reaches beyond it",
         basis="pg_stat_archiver, now", remedy=(remedy,),
     )  # fmt: skip

@@ -215,7 +215,7 @@ def _judged(
 def _with_remedy(one: ServerSetting, platform: Platform) -> ServerSetting:
     plain = one.value.isalpha() or one.value.isdecimal()
     value = one.value if plain else literal(one.value)
-    return replace(one, remedy=platform.remedy(one.restart, **{one.name: value}))
+    return replace(one, remedy=str(platform.remedy(one.restart, **{one.name: value})))
 
 
 def _report(

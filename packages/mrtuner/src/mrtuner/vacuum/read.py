@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.facts import Missing
 from mrtuner.postgres.connect import translated
 from mrtuner.postgres.read import read_platform
-from mrtuner.postgres.reader import SEE_STATS, Row, refused, rows_of
+from mrtuner.postgres.reader import SEE_STATS, Row, not_read, refused, rows_of
 from mrtuner.vacuum.blockers import USUAL, Look, Thresholds, blockers
 from mrtuner.vacuum.model import Moment, Picture, Sample, Table, ToastTable
 from mrtuner.vacuum.wraparound import oldest, unfrozen
@@ -88,12 +88,14 @@ class _Reader:
         return rows_of(self.conn, name, self.version_num)
 
     def rows_if_allowed(self, name: str, fact: str) -> list[Row]:
-        from psycopg import errors
+        import psycopg
 
         try:
             return self.rows(name)
-        except (errors.InsufficientPrivilege, errors.UndefinedFunction) as error:
-            self.missing[fact] = Missing(fact, refused(error), hint=SEE_STATS)
+        except psycopg.OperationalError:
+            raise  # a watch then tells what it has seen so far
+        except psycopg.DatabaseError as error:
+            self.missing[fact] = not_read(fact, error, SEE_STATS)
             return []
 
     def look(self) -> Look:
@@ -214,7 +216,7 @@ def _missing(
         yield Missing(REST, why, hint=hint)
     if settings.get("track_counts") == "off":
         why = "track_counts is off, so autovacuum runs only to prevent wraparound"
-        yield Missing("rates", why, hint=platform.remedy(track_counts="on"))
+        yield Missing("rates", why, hint=str(platform.remedy(track_counts="on")))
     if sight["in_recovery"]:
         why = "this is a standby; only the primary counts and vacuums rows"
         yield Missing("rates", why, hint="Connect to the primary.")

@@ -115,7 +115,7 @@ def rds_group(state: Added) -> Iterator[Finding]:
             text=f"with group {row.group}, sessions can ask for {judged.overcommitted:.1f} times "
             f"the memory of {row.class_name}",
             consequence="if they do, RDS restarts the server, and every session is lost",
-            cost=judged.overcommitted, basis="the group's values on this class",
+            cost=1 - 1 / max(1.0, judged.overcommitted), basis="the group's values on this class",
             remedy=(f"rdstune diff {row.instance}, then rdstune apply {row.instance}",),
         )  # fmt: skip
     if judged.outside:

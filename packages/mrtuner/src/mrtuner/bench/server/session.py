@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import ConnectError
+from mrtuner.postgres.secret_settings import shown
 
 if TYPE_CHECKING:
     from typing import Any, LiteralString
@@ -36,8 +37,9 @@ def one_row(session: Connection, query: LiteralString, *values: str) -> tuple[An
 
 
 def settings(session: Connection) -> dict[str, str]:
-    """pg_settings as this session sees it, in base units."""
-    return dict(session.execute("SELECT name, setting FROM pg_settings").fetchall())
+    """pg_settings as this session sees it, in base units, without secrets: records keep it."""
+    rows = session.execute("SELECT name, coalesce(setting, '') FROM pg_settings").fetchall()
+    return {name: shown(name, value) for name, value in rows}
 
 
 def counters(session: Connection) -> Counters:

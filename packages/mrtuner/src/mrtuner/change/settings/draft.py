@@ -16,7 +16,7 @@ from mrtuner.change.settings.data_directory import belongs_to, read_text, runs_h
 from mrtuner.change.settings.file_errors import refuse_broken_files
 from mrtuner.change.settings.live import AUTO_CONF, Identity, InForce
 from mrtuner.change.settings.next_start import NextStart, next_start
-from mrtuner.change.settings.plan import SECRET, SettingsPlan, SettingStep
+from mrtuner.change.settings.plan import SettingsPlan, SettingStep
 from mrtuner.change.settings.restart import Restart
 from mrtuner.errors import MissingPart, Refused
 from mrtuner.postgres.conf_file import (
@@ -26,6 +26,7 @@ from mrtuner.postgres.conf_file import (
     with_entries,
     with_unit,
 )
+from mrtuner.postgres.secret_settings import SECRET
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection

@@ -14,13 +14,7 @@ from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 from mrtuner.postgres.conf_file import number, same_value, with_unit
 from mrtuner.postgres.model import FOLLOW_PRIMARY, Override, Pending, Server, Setting
-
-#: Parameters in which people keep passwords and keys. The journal stores what is written, so these
-#: are left to the server's owner.
-SECRET: Final = frozenset({
-    "archive_cleanup_command", "archive_command", "primary_conninfo", "recovery_end_command",
-    "restore_command", "ssl_passphrase_command",
-})  # fmt: skip
+from mrtuner.postgres.secret_settings import SECRET
 
 #: Origins that show a session's own value, hiding the one from the files.
 _OF_A_SESSION: Final = frozenset({"role", "database", "client", "session"})
@@ -164,7 +158,7 @@ def _why_left_alone(server: Server, wanted: Wanted) -> str | None:
 def _why_not_ours(setting: Setting) -> str | None:
     if setting.context == "internal":
         return "it is fixed when the server is built or initialised"
-    if setting.name in SECRET:
+    if setting.name in SECRET:  # the journal stores what is written
         return "it may contain a password, which the journal would store: set it with ALTER SYSTEM"
     if setting.origin == "command line":
         return "it is set on the command line, which overrides every file"

@@ -8,7 +8,7 @@ from typing import Final
 
 from mrtuner.check.catalogue import CannotJudge, check
 from mrtuner.check.state import Session, SessionGroup, State
-from mrtuner.findings import Finding, Severity
+from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.blocking import roots
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, literal
@@ -50,7 +50,9 @@ def connections_near_limit(state: State) -> Iterator[Finding]:
             kind = limit.kind.upper()
             yield from _near(
                 f"{limit.kind} {limit.name}", sum(one.sessions for one in mine), limit.most, mine,
-                f"or ALTER {kind} {identifier(limit.name)} CONNECTION LIMIT {2 * limit.most};",
+                "or:",
+                Command(f"ALTER {kind} {identifier(limit.name)} "
+                        f"CONNECTION LIMIT {2 * limit.most};"),
             )  # fmt: skip
 
 
@@ -67,7 +69,7 @@ def slots(state: State) -> int:
 
 
 def _near(
-    what: str, used: int, most: int, groups: Sequence[SessionGroup], remedy: str
+    what: str, used: int, most: int, groups: Sequence[SessionGroup], remedy: str, *more: Command
 ) -> Iterator[Finding]:
     if used < most * _NEAR:
         return
@@ -79,7 +81,7 @@ def _near(
         text=f"{used:,} of {most:,} connections of {what} are in use",
         consequence="new sessions are refused: too many clients already",
         harm_in=0.0 if used >= most else None,
-        cost=used / most,
+        cost=min(1.0, used / most),
         evidence=tuple(
             f"{plural(one.sessions, 'session')} of {one.who}, {one.active} active"
             for one in groups[:_SHOWN]
@@ -87,6 +89,7 @@ def _near(
         basis="pg_stat_activity, now",
         remedy=(
             f"Fewer connections in the pool of {largest.who}, of which {idle:,} are idle, {remedy}",
+            *more,
         ),
     )
 
@@ -130,14 +133,16 @@ def idle_in_transaction(state: State) -> Iterator[Finding]:
         severity=Severity.TO_DO,
         text=f"{worst.who} has been idle in a transaction for {idle}{others}",
         consequence="its locks stay, and vacuum removes no row that died since it began",
-        cost=float(len(found)),
+        cost=state.of_connections(len(found)),
         since=state.at - (worst.state_seconds or 0),
         evidence=tuple(map(_described, found[:_SHOWN])),
         basis="pg_stat_activity, now",
         remedy=(
-            f"SELECT pg_terminate_backend({worst.pid});",
-            f"ALTER ROLE {identifier(worst.role or '')} SET idle_in_transaction_session_timeout "
-            "= '5min';",
+            Command(f"SELECT pg_terminate_backend({worst.pid});"),
+            Command(
+                f"ALTER ROLE {identifier(worst.role or '')} SET "
+                "idle_in_transaction_session_timeout = '5min';"
+            ),
         ),
     )
 
@@ -181,24 +186,24 @@ def _queue(
         f"the longest for {pretty_duration(longest)}",
         consequence="they do nothing until it ends, and whoever needs the same lock joins them",
         harm_in=0.0,
-        cost=float(count),
+        cost=state.of_connections(count),
         since=state.at - longest,
         evidence=(
             *([_described(root)] if root else []),
             *_behind(behind),
         ),
         basis="pg_stat_activity and pg_locks, now",
-        remedy=(f"SELECT pg_terminate_backend({pid});",) if pid else _rolled_back(root),
+        remedy=(Command(f"SELECT pg_terminate_backend({pid});"),) if pid else _rolled_back(root),
     )  # fmt: skip
 
 
 def _rolled_back(prepared: Session | None) -> tuple[str, ...]:
     if prepared is None:  # it has ended meanwhile, or took the lock without a name
-        return ("SELECT gid, prepared, owner, database FROM pg_prepared_xacts;",)
+        return (Command("SELECT gid, prepared, owner, database FROM pg_prepared_xacts;"),)
     return (
         f"Ask its transaction manager, then commit it or roll it back, in database "
         f"{prepared.database} and as role {prepared.role} or a superuser:",
-        f"ROLLBACK PREPARED {literal(prepared.application)};",
+        Command(f"ROLLBACK PREPARED {literal(prepared.application)};"),
     )
 
 

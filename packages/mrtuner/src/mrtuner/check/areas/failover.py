@@ -12,7 +12,7 @@ from mrtuner.check.areas.replication import unfollowed
 from mrtuner.check.catalogue import check
 from mrtuner.check.state import Standby, State
 from mrtuner.failover.audit.check import IDLE
-from mrtuner.findings import Finding, Severity
+from mrtuner.findings import Command, Finding, Severity
 from mrtuner.tuning.suggestions import kept_by
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, literal
@@ -60,6 +60,7 @@ def synchronous_standby_missing(state: State) -> Iterator[Finding]:
         consequence="every commit waits until "
         + ("the others attach" if attached else "one attaches"),
         harm_in=0.0,
+        cost=1.0,
         basis="pg_stat_replication, now",
         remedy=(
             "Start the standby; or, and then the next failover can lose commits:",
@@ -120,7 +121,10 @@ def standby_gone(state: State) -> Iterator[Finding]:
         basis="pg_replication_slots and pg_stat_replication, now",
         remedy=(
             "Start the standby and read its log; if there is none any more, drop its slot:",
-            *(f"SELECT pg_drop_replication_slot({literal(one.name)});" for one in slots[:_SHOWN]),
+            *(
+                Command(f"SELECT pg_drop_replication_slot({literal(one.name)});")
+                for one in slots[:_SHOWN]
+            ),
         ),
     )
 
@@ -150,13 +154,16 @@ def slot_not_synchronized(state: State) -> Iterator[Finding]:
         severity=Severity.TO_DO,
         text=f"{plural(len(slots), 'logical slot')} would be lost in a failover: {names}",
         consequence="the consumer then cannot go on, and must be set up again with all rows",
-        cost=float(len(slots)),
+        cost=len(slots) / len(state.server.slots),
         basis="pg_replication_slots, now",
         remedy=(
             "With sync_replication_slots = on at the standby. Where the consumer is a "
             "subscription, at the subscriber (its name is usually the slot's):",
-            f"ALTER SUBSCRIPTION {first} DISABLE; ALTER SUBSCRIPTION {first} SET (failover = true);"
-            f" ALTER SUBSCRIPTION {first} ENABLE;",
+            Command(
+                f"ALTER SUBSCRIPTION {first} DISABLE; "
+                f"ALTER SUBSCRIPTION {first} SET (failover = true); "
+                f"ALTER SUBSCRIPTION {first} ENABLE;"
+            ),
         ),
     )
 
@@ -216,7 +223,7 @@ def dead_clients_stay(state: State) -> Iterator[Finding]:
         text=f"if {found[0].who} from {found[0].client} is gone, the server notices only after "
         f"{pretty_duration(idle + interval * count)}",
         consequence="until then its locks stay, and vacuum removes no row that died since it began",
-        cost=float(len(found)),
+        cost=state.of_connections(len(found)),
         basis="pg_settings, now; Linux's defaults where they are 0",
         remedy=(
             state.server.platform.remedy(

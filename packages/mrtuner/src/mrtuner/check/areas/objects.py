@@ -8,7 +8,7 @@ from typing import Final
 
 from mrtuner.check.catalogue import CannotJudge, check
 from mrtuner.check.state import Index, State
-from mrtuner.findings import Finding, Severity
+from mrtuner.findings import Command, Finding, Severity
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import enumerated, first_few, plural
@@ -55,7 +55,7 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
             cost=share,
             basis="pg_sequences, now",
             remedy=(
-                f"ALTER SEQUENCE {sequence} AS bigint NO MAXVALUE;",
+                Command(f"ALTER SEQUENCE {sequence} AS bigint NO MAXVALUE;"),
                 *(_widened(state, *filled) if one.most == _HOLDS.get(one.type or "") else []),
             ),
         )  # fmt: skip
@@ -120,7 +120,7 @@ def _widened(state: State, schema: str, table: str, column: str) -> Iterator[str
             "again at the end: PostgreSQL refuses another type below it"
         )
     for names in [(schema, table, column), *refers]:
-        yield (
+        yield Command(
             f"ALTER TABLE {identifier(names[0])}.{identifier(names[1])} "
             f"ALTER COLUMN {identifier(names[2])} "
             "TYPE bigint;  -- rewrites the table under a lock: large ones need a new column instead"
@@ -148,13 +148,13 @@ def invalid_index(state: State) -> Iterator[Finding]:
             severity=Severity.TO_DO,
             text=f"index {one.schema}.{one.name} of {one.table} is invalid",
             consequence="no query uses it and, if it should be unique, it does not enforce that",
-            cost=float(one.size),
+            cost=state.of_volume(one.size),
             basis="pg_index, now",
-            remedy=(f"DROP INDEX CONCURRENTLY {name};",)
+            remedy=(Command(f"DROP INDEX CONCURRENTLY {name};"),)
             if left
             else (
                 *(["Remove duplicates first, or it fails again:"] if one.unique else []),
-                f"REINDEX INDEX CONCURRENTLY {name};",
+                Command(f"REINDEX INDEX CONCURRENTLY {name};"),
             ),
         )
 
@@ -211,7 +211,6 @@ def _superfluous(name: str, found: Sequence[Index], text: str, basis: str) -> Fi
         severity=Severity.TO_KNOW,
         text=f"{text}, {pretty_bytes(size)} in all",
         consequence="each is written with every row, and takes memory and disk",
-        cost=float(size),
         evidence=tuple(
             f"{one.schema}.{one.name} of {one.table}, {pretty_bytes(one.size)}"
             + (f", the same as {one.same_as}" if one.same_as else "")
@@ -219,7 +218,7 @@ def _superfluous(name: str, found: Sequence[Index], text: str, basis: str) -> Fi
         ),
         basis=basis,
         remedy=tuple(
-            f"DROP INDEX CONCURRENTLY {identifier(one.schema)}.{identifier(one.name)};"
+            Command(f"DROP INDEX CONCURRENTLY {identifier(one.schema)}.{identifier(one.name)};")
             for one in found[:_SHOWN]
         ),
     )
@@ -249,7 +248,6 @@ def never_analyzed(state: State) -> Iterator[Finding]:
         severity=Severity.TO_DO,
         text=f"{plural(len(found), 'table')} without statistics: {first_few(whole, _SHOWN)}",
         consequence="plans of queries on them rest on guesses",
-        cost=float(sum(one.rows for one in found)),
         evidence=tuple(
             f"{one.schema}.{one.name}, about {one.rows:,} rows"
             + (", partitioned: autovacuum does not analyze it" if one.partitioned else "")
@@ -257,6 +255,7 @@ def never_analyzed(state: State) -> Iterator[Finding]:
         ),
         basis="pg_class and pg_stat_user_tables, now",
         remedy=tuple(
-            f"ANALYZE {identifier(one.schema)}.{identifier(one.name)};" for one in found[:_SHOWN]
+            Command(f"ANALYZE {identifier(one.schema)}.{identifier(one.name)};")
+            for one in found[:_SHOWN]
         ),
     )

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.check.areas.connections import slots
-from mrtuner.check.catalogue import HISTORY, CannotJudge, check
+from mrtuner.check.areas.storage import DATABASES_BY_SIZE
+from mrtuner.check.catalogue import HISTORY, CannotJudge, check, known_part
 from mrtuner.check.state import Recorded, State
 from mrtuner.findings import Finding, Severity
 from mrtuner.limits.sentences import level
@@ -30,9 +31,7 @@ _SHOWN: Final = 5
 
 
 def _recorded(state: State) -> Recorded:
-    if state.recorded is None:
-        raise CannotJudge("there is no history", "Give --history DIR, as mrtuner record wrote it.")
-    return state.recorded
+    return known_part(state, HISTORY, state.recorded)
 
 
 @check(
@@ -54,7 +53,6 @@ def incident(state: State) -> Iterator[Finding]:
             severity=Severity.TO_DO if still else Severity.TO_KNOW,
             text=f"{one.begin:%H:%M:%S} to {one.end:%H:%M:%S} UTC: {one.text}",
             consequence="it may go on" if still else "it may come again",
-            cost=ended,
             since=one.begin.timestamp(),
             basis="recorded by mrtuner record",
             remedy=("mrtuner history show --since 24h, or the viewer: mrtuner serve",),
@@ -98,12 +96,11 @@ def filling(name: str, volumes: Iterable[FreeSpace]) -> Iterator[Finding]:
             f"loses {pretty_bytes(round(lost))} a day",
             consequence="when it is full, statements fail and the server may stop",
             harm_in=one.full_in,
-            cost=lost / one.size,
+            cost=1 - one.free / one.size,
             basis=f"a line through the free space of {pretty_duration(one.seen)}",
             remedy=(
-                "Enlarge the volume, or find what grows: the viewer's screen I/O, or SELECT "
-                "datname, pg_size_pretty(pg_database_size(oid)) FROM pg_database ORDER BY "
-                "pg_database_size(oid) DESC;",
+                "Enlarge the volume, or find what grows: the viewer's screen I/O, or:",
+                DATABASES_BY_SIZE,
             ),
         )
 
@@ -133,7 +130,7 @@ def ceiling(name: str, found: Limits, source: str) -> Iterator[Finding]:
             severity=Severity.TO_DO,
             text=found.verdict,
             consequence="statements wait for it, and settings cannot help",
-            cost=float(reached[0].plateau.points),
+            cost=reached[0].plateau.share,
             evidence=tuple(
                 f"{one.resource} at {level(one)}"
                 + (f", a limit of {one.ceiling.source}" if one.ceiling else "")
@@ -173,7 +170,7 @@ def pools_exceed_limit(state: State) -> Iterator[Finding]:
         text=f"{plural(len(peaks), 'role')} had {together:,} sessions at their peaks of a day, "
         f"added up; there are {most:,}",
         consequence="if they peak at the same time, the server refuses new sessions",
-        cost=together / most,
+        cost=1 - most / together,
         evidence=tuple(
             f"role {one.role}: {plural(one.sessions, 'session')} at {one.at:%H:%M:%S} UTC"
             for one in peaks[:_SHOWN]

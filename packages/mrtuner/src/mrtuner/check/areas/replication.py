@@ -8,7 +8,7 @@ from typing import Final
 
 from mrtuner.check.catalogue import check
 from mrtuner.check.state import State
-from mrtuner.findings import Finding, Severity
+from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.model import Slot
 from mrtuner.tuning.suggestions import kept_by, not_archived
 from mrtuner.units import GiB, pretty_bytes, pretty_duration
@@ -54,8 +54,9 @@ def slot_keeps_wal(state: State) -> Iterator[Finding]:
         grows = one.severity is Severity.DANGER
         also = "; if this server goes away, nothing can take over" if slot in alone else ""
         yield replace(
-            one, harm_in=until_full(state) if grows else None, consequence=one.consequence + also
-        )
+            one, harm_in=until_full(state) if grows else None, cost=state.of_volume(slot.retained),
+            consequence=one.consequence + also,
+        )  # fmt: skip
 
 
 def unfollowed(state: State) -> tuple[Slot, ...]:
@@ -92,12 +93,12 @@ def consumer_gone(state: State) -> Iterator[Finding]:
             severity=Severity.TO_DO if since else Severity.TO_KNOW,
             text=f"logical slot {one.name} has no consumer{since}",
             consequence="WAL and old rows of catalogs pile up for it, until the disk is full",
-            cost=float(one.retained or 0),
+            cost=state.of_volume(one.retained),
             since=None if one.idle is None else state.at - one.idle,
             basis="pg_replication_slots, now",
             remedy=(
                 "Start its consumer; if there is none any more:",
-                f"SELECT pg_drop_replication_slot({literal(one.name)});",
+                Command(f"SELECT pg_drop_replication_slot({literal(one.name)});"),
             ),
         )
 
@@ -112,7 +113,9 @@ def consumer_gone(state: State) -> Iterator[Finding]:
 )
 def archiving_fails(state: State) -> Iterator[Finding]:
     """WAL is not archived: no backup reaches beyond it, and it piles up until the disk is full."""
-    yield from (replace(one, harm_in=until_full(state)) for one in not_archived(state.server))
+    behind = state.server.archiver.behind if state.server.archiver else None
+    for one in not_archived(state.server):
+        yield replace(one, harm_in=until_full(state), cost=state.of_volume(behind))
 
 
 @check(
@@ -141,11 +144,13 @@ def replication_lag(state: State) -> Iterator[Finding]:
             text=f"standby {where} is {' and '.join(behind) or 'an unknown amount'} behind"
             + ("" if streams else f" ({one.state})"),
             consequence="it answers with old rows, and a failover to it takes longer or loses more",
-            cost=float(one.behind or 0),
+            cost=state.of_volume(one.behind),
             basis="pg_stat_replication, now",
             remedy=(
-                "SELECT pid, query FROM pg_stat_activity WHERE state = 'active';  -- there: long "
-                "queries can hold up replay",
+                Command(
+                    "SELECT pid, query FROM pg_stat_activity WHERE state = 'active';  "
+                    "-- there: long queries can hold up replay"
+                ),
             ),
         )
 
@@ -163,7 +168,7 @@ def standby_stale(state: State) -> Iterator[Finding]:
     if found is None:
         return
     if found.paused:
-        yield _stale("replay is paused", "SELECT pg_wal_replay_resume();")
+        yield _stale("replay is paused", Command("SELECT pg_wal_replay_resume();"))
     elif not found.streaming and (found.idle_seconds is None or found.idle_seconds >= _STALE):
         since = pretty_duration(found.idle_seconds) if found.idle_seconds else "an unknown time"
         yield _stale(
@@ -176,7 +181,7 @@ def _stale(text: str, remedy: str) -> Finding:
     return Finding(
         id="standby-stale", severity=Severity.DANGER, text=f"this standby is stale: {text}",
         consequence="it answers with old rows, and cannot take over without losing the rest",
-        basis="pg_stat_wal_receiver, now", remedy=(remedy,),
+        cost=1.0, basis="pg_stat_wal_receiver, now", remedy=(remedy,),
     )  # fmt: skip
 
 
@@ -205,6 +210,6 @@ def subscription_stopped(state: State) -> Iterator[Finding]:
             remedy=(
                 *(["Read this server's log: it names the row or the connection that fails"]
                   if one.enabled or errors else []),
-                *([] if one.enabled else [f"ALTER SUBSCRIPTION {name} ENABLE;"]),
+                *([] if one.enabled else [Command(f"ALTER SUBSCRIPTION {name} ENABLE;")]),
             ),
         )  # fmt: skip

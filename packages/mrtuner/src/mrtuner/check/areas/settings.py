@@ -10,9 +10,9 @@ from mrtuner.catalog.versions import end_of_support
 from mrtuner.check.areas.storage import advice, from_tuning
 from mrtuner.check.catalogue import check
 from mrtuner.check.state import FileValue, State
-from mrtuner.findings import Finding, Severity
+from mrtuner.findings import Command, Finding, Severity
 from mrtuner.notation import same
-from mrtuner.postgres.model import Setting
+from mrtuner.postgres.model import RELOAD, Setting
 from mrtuner.tuning.suggestions import deserved
 from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import first_few, plural
@@ -77,16 +77,14 @@ def configuration_errors(state: State) -> Iterator[Finding]:
             severity=Severity.DANGER,
             text=f"{plural(len(found), 'line')} of the configuration files cannot be used",
             consequence="they are not in force, and the next start fails",
-            cost=float(len(found)),
+            cost=1.0,
             evidence=tuple(
                 f"{one.where}: {one.name or 'line'}: {one.error}" for one in found[:_SHOWN]
             ),
             basis="pg_file_settings, now",
-            remedy=(
-                "Correct the line, then: SELECT pg_reload_conf();"
-                if state.server.platform.alter_system
-                else f"Correct the setting. {state.server.platform.how}",
-            ),
+            remedy=("Correct the line, then:", Command(RELOAD))
+            if state.server.platform.alter_system
+            else (f"Correct the setting. {state.server.platform.how}",),
         )
 
 
@@ -145,9 +143,12 @@ def not_reloaded(state: State) -> Iterator[Finding]:
             basis="pg_file_settings and pg_settings, now",
             remedy=(
                 # An unknown name anywhere makes the server leave out all changes.
-                "Correct the lines that cannot be used first, then: SELECT pg_reload_conf();"
-                if state.server.file_problems
-                else "SELECT pg_reload_conf();",
+                *(
+                    ["Correct the lines that cannot be used first, then:"]
+                    if state.server.file_problems
+                    else []
+                ),
+                Command(RELOAD),
             ),
         )
 
@@ -198,7 +199,7 @@ def override_undoes_advice(state: State) -> Iterator[Finding]:
             f"{item.value}",
             consequence="a change of the server's value does not reach these sessions",
             basis="pg_db_role_setting, now",
-            remedy=(f"ALTER {target}{inside} RESET {one.name};  -- if nobody needs it",),
+            remedy=(Command(f"ALTER {target}{inside} RESET {one.name};  -- if nobody needs it"),),
         )
 
 
@@ -254,7 +255,14 @@ def extension_outdated(state: State) -> Iterator[Finding]:
             consequence="fixes of the newer version are not in force, and functions may not match "
             "the library",
             basis="pg_extension, now",
-            remedy=(f"ALTER EXTENSION {identifier(one.name)} UPDATE;",),
+            remedy=(
+                *(
+                    ["As the first command of its session: psql -X"]
+                    if one.name == "timescaledb"
+                    else []
+                ),
+                Command(f"ALTER EXTENSION {identifier(one.name)} UPDATE;"),
+            ),
         )
 
 
@@ -287,5 +295,8 @@ def collation_changed(state: State) -> Iterator[Finding]:
             text=f"{what} was made with version {recorded} of its library, which is {actual} now",
             consequence="indexes on text may be out of order, so rows are missed or doubled",
             basis="pg_database and pg_collation, now",
-            remedy=("REINDEX the indexes on text (amcheck finds the damaged ones), then:", refresh),
+            remedy=(
+                "REINDEX the indexes on text (amcheck finds the damaged ones), then:",
+                Command(refresh),
+            ),
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.check.catalogue import CannotJudge, check
+from mrtuner.check.catalogue import CannotJudge, check, known_part
 from mrtuner.check.state import State
-from mrtuner.findings import Finding, Severity
+from mrtuner.findings import Command, Finding, Severity
 from mrtuner.tuning.suggestions import step
 from mrtuner.units import GiB, pretty_bytes, pretty_duration
 
@@ -20,6 +20,10 @@ _LEAST: Final = 0.05
 #: Too few checkpoints to judge by, and the share of forced ones from which WAL is too small.
 _SOME: Final = 10
 _FORCED: Final = 0.5
+DATABASES_BY_SIZE: Final = Command(
+    "SELECT datname, pg_size_pretty(pg_database_size(oid)) FROM pg_database "
+    "ORDER BY pg_database_size(oid) DESC;"
+)
 
 
 @check(
@@ -59,10 +63,7 @@ def nearly_full(name: str, what: str, free: int, size: int, source: str) -> Iter
             consequence="when it is full, statements fail and the server may stop",
             cost=1 - share,
             basis=f"{source}, now",
-            remedy=(
-                "Enlarge the volume, or find what grows: SELECT datname, pg_size_pretty("
-                "pg_database_size(oid)) FROM pg_database ORDER BY pg_database_size(oid) DESC;",
-            ),
+            remedy=("Enlarge the volume, or find what grows:", DATABASES_BY_SIZE),
         )
 
 
@@ -79,11 +80,8 @@ def wal_fills_volume(state: State) -> Iterator[Finding]:
 
 
 def advice(state: State) -> Tuning:
-    """Return the advice for the server; CannotJudge where it could not be made."""
-    if state.tuning is None:
-        missing = state.missing["tuning"]
-        raise CannotJudge(missing.why, missing.supply)
-    return state.tuning
+    """Return the advice for the server."""
+    return known_part(state, "tuning", state.tuning)
 
 
 def from_tuning(state: State, name: str) -> Iterator[Finding]:
@@ -143,7 +141,6 @@ def checksum_failures(state: State) -> Iterator[Finding]:
                 text=f"{one.checksum_failures:,} damaged pages were read in database {one.name}",
                 consequence="rows on them are lost or wrong, and more may follow from this volume",
                 harm_in=0.0,
-                cost=float(one.checksum_failures),
                 basis="pg_stat_database, since the last reset of statistics",
                 remedy=(
                     "Restore a copy from a backup to a time before the first failure, take the "
@@ -170,7 +167,7 @@ def temporary_files(state: State) -> Iterator[Finding]:
         yield Finding(
             id="temporary-files", severity=Severity.TO_DO, text=f"role {one.role} {one.spilt}",
             consequence=one.gain, basis="pg_stat_statements, since its last reset",
-            remedy=step(one).commands,
+            remedy=(Command(step(one).commands[0]),),
         )  # fmt: skip
     written, window = state.server.activity.temp_bytes or 0, state.server.activity.window
     counted = "pg_stat_statements" in state.server.extensions
@@ -181,7 +178,6 @@ def temporary_files(state: State) -> Iterator[Finding]:
             text=f"{pretty_bytes(written)} of temporary files were written in "
             f"{pretty_duration(window)}",
             consequence="whose statements write them is not counted, so no work_mem can be advised",
-            cost=written / window,
             basis="pg_stat_database, since the last reset of statistics",
-            remedy=("CREATE EXTENSION pg_stat_statements;  -- once it is preloaded",),
+            remedy=(Command("CREATE EXTENSION pg_stat_statements;  -- once it is preloaded"),),
         )

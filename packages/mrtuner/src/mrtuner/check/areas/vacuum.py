@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.check.areas.storage import from_tuning
-from mrtuner.check.catalogue import CannotJudge, check
+from mrtuner.check.catalogue import check, known_part
 from mrtuner.check.state import State
-from mrtuner.findings import Finding, Severity
+from mrtuner.findings import UNKNOWN, Command, Finding, Severity
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, qualified
 from mrtuner.vacuum.text import age_words
@@ -30,15 +30,14 @@ _OVERDUE: Final = 1.25
 _BACKLOG: Final = 3.0
 _SOME: Final = 50_000
 _SHOWN: Final = 5
+#: How many transaction IDs may be in use. Source: documentation, Routine Vacuuming.
+_IDS: Final = 2**31
 #: datconnlimit of a database whose DROP was interrupted. Source: pg_database.h.
 _INVALID: Final = -2
 
 
 def _vacuum(state: State) -> Vacuum:
-    if state.vacuum is None:
-        missing = state.missing["vacuum"]
-        raise CannotJudge(missing.why, missing.supply)
-    return state.vacuum
+    return known_part(state, "vacuum", state.vacuum)
 
 
 @check(
@@ -77,15 +76,17 @@ def _frozen(state: State, database: str) -> Iterator[str]:
     """
     open_ = {one.name: one.most for one in state.limits if one.kind == "database"}
     if open_.get(database) == _INVALID:
-        yield f"DROP DATABASE {identifier(database)};  -- it is invalid: a DROP was interrupted"
+        yield Command(
+            f"DROP DATABASE {identifier(database)};  -- it is invalid: a DROP was interrupted"
+        )
         return
     if open_ and database not in open_:
-        yield f"ALTER DATABASE {identifier(database)} ALLOW_CONNECTIONS true;"
+        yield Command(f"ALTER DATABASE {identifier(database)} ALLOW_CONNECTIONS true;")
     yield (
         f"In database {database}: end what holds back vacuum (horizon-held), then VACUUM (FREEZE) "
         "the oldest tables:"
     )
-    yield (
+    yield Command(
         "SELECT oid::regclass, age(relfrozenxid) FROM pg_class WHERE relkind IN ('r', 'm', 't') "
         "ORDER BY 2 DESC LIMIT 20;"
     )
@@ -111,10 +112,10 @@ def horizon_held(state: State) -> Iterator[Finding]:
                 severity=Severity.TO_DO,
                 text=f"{one.what} keeps {one.keeps}: {one.name}{age_words(one)}",
                 consequence=_CONSEQUENCES[one.keeps],
-                cost=float(one.age or 0),
+                cost=UNKNOWN if one.age is None else min(1.0, one.age / _IDS),
                 since=None if one.seconds is None else state.at - one.seconds,
                 basis="pg_stat_activity, pg_prepared_xacts and pg_replication_slots, now",
-                remedy=(one.remedy, *([one.sql] if one.sql else [])),
+                remedy=(one.remedy, *([Command(one.sql)] if one.sql else [])),
             )
 
 
@@ -153,7 +154,10 @@ def vacuum_behind(state: State) -> Iterator[Finding]:
         severity=Severity.TO_DO,
         text=text,
         consequence="tables and indexes grow, and queries read dead rows",
-        cost=float(sum(one.table.dead for one in worst)),
+        cost=max(
+            (one.table.dead / (one.table.dead + one.table.live) for one in worst),
+            default=1 - 1 / (used or 1),
+        ),
         evidence=tuple(
             f"{one.table.schema}.{one.table.name}: {one.table.dead:,} dead rows of "
             f"{one.table.live:,} live; a vacuum is due at {one.now.trigger:,.0f}"
@@ -164,7 +168,7 @@ def vacuum_behind(state: State) -> Iterator[Finding]:
         else "pg_stat_all_tables, counters since the last reset",
         remedy=(
             "mrtuner vacuum, which computes settings for the server and for each table",
-            *(f"VACUUM {qualified(one.table)};" for one in worst[:1]),
+            *(Command(f"VACUUM {qualified(one.table)};") for one in worst[:1]),
         ),
     )
 

@@ -38,7 +38,6 @@ SELECT a.pid, a.usename AS role, a.datname AS database,
        coalesce(a.application_name, '') AS application, host(a.client_addr) AS client,
        a.state, a.backend_type, lock.waits_for, lock.relation,
        coalesce(waiting.blocked_by, '{}') AS blocked_by,
-       extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS transaction_seconds,
        extract(epoch FROM clock_timestamp() - coalesce(lock.since, a.state_change))::float8
            AS state_seconds,
        left(a.query, 2000) AS statement
@@ -51,7 +50,7 @@ WHERE a.pid <> pg_backend_pid()
        OR a.state LIKE 'idle in transaction%'
           AND a.state_change < clock_timestamp() - interval '1 minute')
 UNION ALL
-SELECT 0, p.owner, p.database, p.gid, NULL, 'prepared', NULL, NULL, NULL, '{}', NULL,
+SELECT 0, p.owner, p.database, p.gid, NULL, 'prepared', NULL, NULL, NULL, '{}',
        extract(epoch FROM clock_timestamp() - p.prepared)::float8, ''
 FROM prepared AS p
 ORDER BY state_seconds DESC NULLS LAST, pid

@@ -9,6 +9,7 @@ from typing import Final
 from mrtuner.change.record import ParameterChange
 from mrtuner.history.analysis.gaps import gaps
 from mrtuner.history.recording.rounds import PACE
+from mrtuner.postgres.secret_settings import shown
 from mrtuner.web.journal import attributed_changes, entry, journal_owner
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
@@ -17,8 +18,6 @@ _COLUMNS: Final = (
     ("by", "Who", "text"), ("journal", "Journal", "journal"),
     ("compare", "What it did", "compare"),
 )  # fmt: skip
-#: Settings that may hold a password; the recorder hides the same ones (settings.sql).
-_SECRET: Final = frozenset({"primary_conninfo", "ssl_passphrase_command"})
 _ENTRY: Final = (("what", "Entry", "text"), ("value", "In the journal", "prose"))
 _SETTINGS: Final = (
     ("name", "Setting", "text"),
@@ -94,7 +93,7 @@ def _setting(one: ParameterChange) -> dict[str, str]:
 def _shown(name: str, value: str | None) -> str:
     if value is None:
         return "unset"
-    return "(set)" if name in _SECRET and value else value or "empty"
+    return shown(name, value) or "empty"
 
 
 SCREEN: Final = Screen(
