@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,9 @@ from mrtuner.cli import main
 from mrtuner.errors import BadValue
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.tuning import gather, tune_server
-from servers import sql
+from mrtuner.units import Bytes
+from mrtuner.vacuum.assess import judge
+from servers import counted, sql
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -76,6 +79,92 @@ def test_defaults_are_no_finding_however_little_memory_there_is(
     sql(cluster.dsn(), "ALTER SYSTEM SET work_mem = '32MB'", "SELECT pg_reload_conf()")
     report = check(cluster.dsn(), skip=OF_THE_MACHINE, memory="1GB", cpus=2, storage="ssd")
     assert ids(report) == {"memory-overcommitted"}
+
+
+@pytest.mark.parametrize("major", [13, 15, 18])
+def test_a_restart_makes_no_pace(major: int, new_cluster: NewCluster) -> None:
+    """Counters survive it, and so does the time that they were counted for; a crash ends both."""
+    cluster = new_cluster(major)
+    counted(
+        cluster.dsn(),
+        "CREATE TABLE t (a int, b text)",
+        "INSERT INTO t SELECT n, n FROM generate_series(1, 999) AS n",
+        "CREATE PROCEDURE work() LANGUAGE plpgsql AS $$ BEGIN FOR i IN 1..5000 LOOP "
+        "UPDATE t SET b = i WHERE a = 1; COMMIT; END LOOP; END $$",
+        "SET synchronous_commit = off", "CALL work()",
+    )  # fmt: skip
+
+    def since() -> tuple[float, int]:
+        vacuum = read(cluster.dsn(), gather.flags(memory="8GB")).vacuum
+        assert vacuum is not None
+        moment = vacuum.picture.samples[-1].moment
+        return moment.at - moment.counted_for, moment.transactions
+
+    began, transactions = since()
+    assert transactions >= 5000
+    cluster.restart()
+    after, kept = since()
+    assert after == pytest.approx(began, abs=0.01)
+    assert kept >= transactions
+    report = checked(cluster)
+    assert ids(report) == set()
+    assert not report.unjudged
+    cluster.stop("immediate")
+    cluster.start()
+    crashed, lost = since()
+    assert crashed > began
+    assert lost < transactions
+
+
+def test_many_transactions_alone_are_no_wraparound(embedded: Cluster) -> None:
+    """2e9 in 25 h are 22,222 a second. At age 250 million, 2,147,483,648 - 3 million - 250 million
+    are left: 85,252 s, or 23.7 h.
+    """
+    state = read(embedded.dsn(), gather.flags(memory="8GB"))
+    assert state.vacuum is not None
+    picture = state.vacuum.picture
+    (sample,) = picture.samples
+
+    def told(age: int, hours: float) -> tuple[CheckReport, list[tuple[str, str]]]:
+        moment = replace(
+            sample.moment, reset_at=0.0, at=hours * 3600, transactions=round(2e9 * hours / 25)
+        )
+        aged = replace(
+            picture, databases=(("shop", age, 0),), samples=(replace(sample, moment=moment),)
+        )
+        report = judged("here", replace(state, vacuum=judge(aged)))
+        found = [one for one in report.findings if one.id == "wraparound"]
+        return report, [(one.severity, one.text) for one in found]
+
+    assert "wraparound" in told(10_000_000, 25)[0].passed
+    assert "wraparound" in told(249_999_999, 25)[0].passed
+    left = "1,894,483,648 transaction IDs are left in database shop"
+    assert told(250_000_000, 25)[1] == [("danger", f"{left}, 23.7 h at this pace")]
+    assert told(250_000_000, 23)[1] == [("to do", left)]
+    assert told(1_600_000_000, 23)[1][0][0] == "danger"
+
+
+def test_the_pace_of_less_than_a_day_is_no_backlog(embedded: Cluster) -> None:
+    state = read(embedded.dsn(), gather.flags(memory="8GB"))
+    assert state.vacuum is not None
+    (sample,) = state.vacuum.picture.samples
+
+    def told(hours: float) -> CheckReport:
+        moment = replace(sample.moment, reset_at=0.0, at=hours * 3600)
+        assert state.vacuum is not None
+        vacuum = replace(
+            state.vacuum,
+            picture=replace(state.vacuum.picture, samples=(replace(sample, moment=moment),)),
+            capacity=replace(state.vacuum.capacity, used=3.0),
+        )
+        return judged("here", replace(state, vacuum=vacuum))
+
+    (lack,) = [one for one in told(23).unjudged if one.name == "vacuum-behind"]
+    assert lack.why == (
+        "vacuum needs 3.0 times what its cost limit allows, at the pace of 23 h of statistics"
+    )
+    (found,) = [one for one in told(24).findings if one.id == "vacuum-behind"]
+    assert found.text == "vacuum needs 3.0 times what its cost limit allows"
 
 
 def test_a_server_at_work_has_no_finding(new_cluster: NewCluster) -> None:
