@@ -183,6 +183,14 @@ def test_a_server_at_work_has_no_finding(new_cluster: NewCluster) -> None:
     assert found == [set(), set(), set()]
 
 
+#: It counts for them alone, or refuses what heals them elsewhere.
+OF_THE_PRIMARY = {
+    "sequence-exhausted", "key-exhausted", "invalid-index", "duplicate-index", "unused-index",
+    "never-analyzed", "wraparound", "vacuum-behind", "horizon-held", "subscription-stopped",
+    "extension-outdated", "override-undoes-advice",
+}  # fmt: skip
+
+
 @pytest.fixture
 def pair(new_cluster: NewCluster) -> Iterator[tuple[Cluster, Cluster]]:
     with standby_of(new_cluster()) as found:
@@ -195,13 +203,39 @@ def test_a_standby_that_follows_has_no_finding_and_one_that_is_paused_has(
     primary, standby = pair
     report = checked(standby)
     assert ids(report) == set()
-    # A standby counts no dead rows of its own.
-    assert {one.name for one in report.unjudged} == {"vacuum-behind"}
+    assert not report.unjudged
+    assert set(report.skipped) - set(checked(primary).skipped) == OF_THE_PRIMARY
     assert ids(checked(primary)) == set()
     sql(standby.dsn(), "SELECT pg_wal_replay_pause()")
     (first, *_) = checked(standby).findings
     assert first.id == "standby-stale"
     assert first.remedy == ("SELECT pg_wal_replay_resume();",)
+
+
+def test_a_standby_tells_neither_what_only_its_primary_counts_nor_what_only_that_can_heal(
+    pair: tuple[Cluster, Cluster],
+) -> None:
+    """An index that only the primary scans, a subscription that only the primary's worker serves:
+    of what is told here, the commands say where they must be run.
+    """
+    primary, standby = pair
+    sql(
+        primary.dsn(),
+        "CREATE TABLE t (id serial PRIMARY KEY, a int)", "CREATE INDEX ON t (a)",
+        "CREATE INDEX again ON t (a)", "SELECT setval('t_id_seq', 2040109465)",
+        "CREATE SUBSCRIPTION news CONNECTION 'host=nowhere' PUBLICATION p "
+        "WITH (connect = false, slot_name = NONE)",
+        "CREATE ROLE app LOGIN CONNECTION LIMIT 1",
+        "SELECT pg_create_physical_replication_slot('x')",
+    )  # fmt: skip
+    until(lambda: sql(standby.dsn(), "SELECT 1 FROM pg_roles WHERE rolname = 'app'") == [(1,)])
+    assert ids(checked(primary)) >= {
+        "sequence-exhausted", "duplicate-index", "subscription-stopped",
+    }  # fmt: skip
+    with psycopg.connect(standby.dsn(user="app")):
+        (found,) = checked(standby).findings
+    assert found.id == "connections-near-limit"
+    assert 'or, on the primary, ALTER ROLE "app" CONNECTION LIMIT 2;' in found.remedy[0]
 
 
 def test_a_role_without_pg_monitor_is_told_exactly_what_it_cannot_judge(

@@ -273,6 +273,11 @@ class State(Added):
     recorded: Recorded | None = None  # None: no history was given
     counted_for: float | None = None  # seconds since this database's statistics were reset
 
+    @property
+    def on_primary(self) -> tuple[str, ...]:
+        """What a standby says before commands that it refuses."""
+        return ("On the primary:",) if self.server.standby else ()
+
     def setting(self, name: str) -> str | None:
         """A setting's text in base units; None if there is none, or the role may not see it."""
         found = self.server.settings.get(name)

@@ -50,7 +50,8 @@ def connections_near_limit(state: State) -> Iterator[Finding]:
             kind = limit.kind.upper()
             yield from _near(
                 f"{limit.kind} {limit.name}", sum(one.sessions for one in mine), limit.most, mine,
-                f"or ALTER {kind} {identifier(limit.name)} CONNECTION LIMIT {2 * limit.most};",
+                f"or{', on the primary,' if state.server.standby else ''} "
+                f"ALTER {kind} {identifier(limit.name)} CONNECTION LIMIT {2 * limit.most};",
             )  # fmt: skip
 
 
@@ -136,6 +137,7 @@ def idle_in_transaction(state: State) -> Iterator[Finding]:
         basis="pg_stat_activity, now",
         remedy=(
             f"SELECT pg_terminate_backend({worst.pid});",
+            *state.on_primary,
             f"ALTER ROLE {identifier(worst.role or '')} SET idle_in_transaction_session_timeout "
             "= '5min';",
         ),

@@ -29,6 +29,7 @@ _MONTH: Final = 30 * 86_400.0
     source="documentation: Numeric Types, Serial Types; the shares are chosen",
     remedy="Make the sequence and its column bigint.",
     needs=("sequences", "users"),
+    of_primary=True,
 )
 def sequence_exhausted(state: State) -> Iterator[Finding]:
     """A key runs out of numbers: then every INSERT into its table fails.
@@ -73,6 +74,7 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
     source="documentation: Numeric Types; the shares are chosen",
     remedy="Make the column bigint.",
     needs=("keys", "users"),
+    of_primary=True,
 )
 def key_exhausted(state: State) -> Iterator[Finding]:
     """A key that the application numbers itself runs out: then every INSERT with a higher number
@@ -133,6 +135,7 @@ def _widened(state: State, schema: str, table: str, column: str) -> Iterator[str
     source="documentation: CREATE INDEX, Building Indexes Concurrently",
     remedy="Build it again with REINDEX INDEX CONCURRENTLY, or drop what a failed one left behind.",
     needs=("indexes",),
+    of_primary=True,
 )
 def invalid_index(state: State) -> Iterator[Finding]:
     """An index that no query uses, although every write maintains it: CREATE INDEX CONCURRENTLY
@@ -165,6 +168,7 @@ def invalid_index(state: State) -> Iterator[Finding]:
     source="pg_index",
     remedy="Drop one of them.",
     needs=("indexes",),
+    of_primary=True,
 )
 def duplicate_index(state: State) -> Iterator[Finding]:
     """Two indexes are the same: both are written, and one would do."""
@@ -182,6 +186,7 @@ def duplicate_index(state: State) -> Iterator[Finding]:
     source="pg_stat_user_indexes; the time and the size are chosen",
     remedy="Drop it, if no standby uses it.",
     needs=("indexes",),
+    of_primary=True,
 )
 def unused_index(state: State) -> Iterator[Finding]:
     """An index that is written and never read here; a standby may use it: each counts its own."""
@@ -235,6 +240,7 @@ def _count(number: int, kind: str = "") -> str:
     source="documentation: Routine Vacuuming, Updating Planner Statistics",
     remedy="ANALYZE the table, a partitioned one from time to time.",
     needs=("unanalyzed",),
+    of_primary=True,
 )
 def never_analyzed(state: State) -> Iterator[Finding]:
     """The planner guesses: it has no statistics of a table. Autovacuum collects them for ordinary

@@ -174,6 +174,7 @@ _OF_FILES: Final = frozenset({"default", "file", "include", "postgresql.auto.con
     source="documentation: Setting Parameters; pg_db_role_setting",
     remedy="Reset it, if nobody needs it.",
     needs=("sourcefile",),
+    of_primary=True,
 )
 def override_undoes_advice(state: State) -> Iterator[Finding]:
     """A role or database has a setting of its own, so the server's does not reach its sessions."""
@@ -242,6 +243,7 @@ def version_ends(state: State) -> Iterator[Finding]:
     source="documentation: ALTER EXTENSION; pg_upgrade, post-upgrade processing",
     remedy="ALTER EXTENSION … UPDATE.",
     needs=("extensions",),
+    of_primary=True,
 )
 def extension_outdated(state: State) -> Iterator[Finding]:
     """An extension's objects are older than its library: pg_upgrade does not update them."""

@@ -170,7 +170,7 @@ def temporary_files(state: State) -> Iterator[Finding]:
         yield Finding(
             id="temporary-files", severity=Severity.TO_DO, text=f"role {one.role} {one.spilt}",
             consequence=one.gain, basis="pg_stat_statements, since its last reset",
-            remedy=step(one).commands,
+            remedy=(*state.on_primary, *step(one).commands),
         )  # fmt: skip
     written, window = state.server.activity.temp_bytes or 0, state.server.activity.window
     counted = "pg_stat_statements" in state.server.extensions
@@ -183,5 +183,8 @@ def temporary_files(state: State) -> Iterator[Finding]:
             consequence="whose statements write them is not counted, so no work_mem can be advised",
             cost=written / window,
             basis="pg_stat_database, since the last reset of statistics",
-            remedy=("CREATE EXTENSION pg_stat_statements;  -- once it is preloaded",),
+            remedy=(
+                *state.on_primary,
+                "CREATE EXTENSION pg_stat_statements;  -- once it is preloaded",
+            ),
         )

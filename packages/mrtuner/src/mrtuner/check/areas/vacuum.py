@@ -51,6 +51,7 @@ def _counted_for(found: Vacuum) -> float:
     "also older than vacuum_failsafe_age, or the server stops within a week)",
     source=f"{ROUTINE}, Preventing Transaction ID Wraparound Failures",
     remedy="End what holds back vacuum, then VACUUM (FREEZE) the oldest tables.",
+    of_primary=True,
 )
 def wraparound(state: State) -> Iterator[Finding]:
     """Transaction or multixact IDs run out: before that, the server refuses to write at all."""
@@ -101,6 +102,7 @@ def _frozen(state: State, database: str) -> Iterator[str]:
     source="procarray.c, ComputeXidHorizons; autovacuum.c, do_autovacuum; the limits are chosen",
     remedy="End the session or the prepared transaction, or drop the slot.",
     needs=("sessions", "what holds back dead rows"),
+    of_primary=True,
 )
 def horizon_held(state: State) -> Iterator[Finding]:
     """Vacuum cannot remove dead rows, since a session, a prepared transaction, a slot or a standby
@@ -135,6 +137,7 @@ _CONSEQUENCES: Final[dict[Kept, str]] = {
     source=f"{ROUTINE}, The Autovacuum Daemon; the multiple is chosen",
     remedy="The settings that mrtuner vacuum computes, and a VACUUM now.",
     needs=("rates",),
+    of_primary=True,
 )
 def vacuum_behind(state: State) -> Iterator[Finding]:
     """Dead rows are made faster than vacuum removes them: tables grow, and queries slow down."""
