@@ -205,6 +205,31 @@ def _damaged(cluster: Cluster, _stack: ExitStack) -> None:
     raise AssertionError("the damage was not noticed")
 
 
+def _damaged_for_all(cluster: Cluster, stack: ExitStack) -> None:
+    _damaged(cluster, stack, "pg_shdescription")
+
+
+def _uncounted(cluster: Cluster, _stack: ExitStack) -> None:
+    """As pg_upgrade leaves a table: nobody knows of its rows. 100,000 rows of 36 bytes."""
+    counted(
+        cluster.dsn(),
+        "CREATE TABLE old (a int) WITH (autovacuum_enabled = off)",
+        "INSERT INTO old SELECT generate_series(1, 100000)",
+    )
+    counted(cluster.dsn(), "SELECT pg_stat_reset()")
+
+
+def _leaves(cluster: Cluster, _stack: ExitStack) -> None:
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE root (a int, b int) PARTITION BY LIST (a)",
+        "CREATE TABLE branch PARTITION OF root DEFAULT PARTITION BY LIST (b)",
+        "CREATE TABLE leaf PARTITION OF branch DEFAULT",
+        "INSERT INTO root SELECT n, n FROM generate_series(1, 10000) AS n",
+        "ANALYZE leaf",
+    )
+
+
 def _damaged_where_hosted(cluster: Cluster, stack: ExitStack) -> None:
     sql(cluster.dsn(), "CREATE ROLE rds_superuser")
     _damaged(cluster, stack)
@@ -392,6 +417,15 @@ TROUBLES = (
         plant=_sql("CREATE TABLE fresh (a int) WITH (autovacuum_enabled = off)",
                    "INSERT INTO fresh SELECT generate_series(1, 5000)"),
         says=r"1 table without statistics: public\.fresh", remedy='ANALYZE "public"."fresh";',
+    ),
+    *(
+        Trouble(
+            id="never-analyzed", severity="to do", heals=True, plant=plant, major=major,
+            says=rf"1 table without statistics: public\.{name}",
+            remedy=f'ANALYZE "public"."{name}";',
+        )
+        for plant, name in ((_uncounted, "old"), (_leaves, "root"))
+        for major in (13, 18)
     ),
     Trouble(  # a name that no terminal can show as it is
         id="never-analyzed", severity="to do", heals=True,

@@ -183,7 +183,9 @@ class UnanalyzedTable:
     schema: str
     name: str
     rows: int  # as counted; of a partitioned table: of its partitions
+    size: int | None  # bytes; None: it is partitioned, or locked
     partitioned: bool
+    readable: bool  # whether it is known that it has rows, and no statistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from math import floor
 from typing import Final
 
 from mrtuner.check.catalogue import CannotJudge, check
-from mrtuner.check.state import Index, State
+from mrtuner.check.state import Index, State, UnanalyzedTable
 from mrtuner.findings import Finding, Severity
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
@@ -236,7 +236,7 @@ def _count(number: int, kind: str = "") -> str:
 
 @check(
     "never-analyzed",
-    judged="a table of 1,000 rows (partitioned: 10,000) has never been analyzed",
+    judged="a table of 1,000 rows or 1 MB (partitioned: 10,000 rows) has never been analyzed",
     source="documentation: Routine Vacuuming, Updating Planner Statistics",
     remedy="ANALYZE the table, a partitioned one from time to time.",
     needs=("unanalyzed",),
@@ -244,20 +244,32 @@ def _count(number: int, kind: str = "") -> str:
 )
 def never_analyzed(state: State) -> Iterator[Finding]:
     """The planner guesses: it has no statistics of a table. Autovacuum collects them for ordinary
-    tables, but never for a partitioned table as a whole.
+    tables that change, but never for a partitioned table as a whole; pg_upgrade brings none (18 and
+    later: it does).
     """
-    found = state.unanalyzed
-    if not found:
-        return
+    found = [one for one in state.unanalyzed if one.readable]
+    if found:
+        yield _without_statistics(found)
+    hidden = [f"{one.schema}.{one.name}" for one in state.unanalyzed if not one.readable]
+    if hidden:
+        raise CannotJudge(
+            "the size of a locked table, or whether it was analyzed, cannot be seen: "
+            f"{first_few(hidden, _SHOWN)}",
+            "Ask again when the lock is gone, or GRANT SELECT on the table to the role.",
+        )
+
+
+def _without_statistics(found: Sequence[UnanalyzedTable]) -> Finding:
     whole = [f"{one.schema}.{one.name}" for one in found]
-    yield Finding(
+    return Finding(
         id="never-analyzed",
         severity=Severity.TO_DO,
         text=f"{plural(len(found), 'table')} without statistics: {first_few(whole, _SHOWN)}",
         consequence="plans of queries on them rest on guesses",
         cost=float(sum(one.rows for one in found)),
         evidence=tuple(
-            f"{one.schema}.{one.name}, about {one.rows:,} rows"
+            f"{one.schema}.{one.name}, "
+            + (f"about {one.rows:,} rows" if one.rows else pretty_bytes(one.size or 0))
             + (", partitioned: autovacuum does not analyze it" if one.partitioned else "")
             for one in found[:_SHOWN]
         ),
