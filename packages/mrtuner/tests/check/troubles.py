@@ -188,17 +188,17 @@ def _prepared(cluster: Cluster, stack: ExitStack) -> None:
     _burnt(101_000)(cluster, stack)
 
 
-def _damaged(cluster: Cluster, _stack: ExitStack) -> None:
+def _damaged(cluster: Cluster, _stack: ExitStack, table: str = "orders") -> None:
     """A page of a table is overwritten while the server is down; then it is read."""
     _table(cluster)
-    ((place,),) = sql(cluster.dsn(), "SELECT pg_relation_filepath('orders')")
+    ((place,),) = sql(cluster.dsn(), f"SELECT pg_relation_filepath('{table}')")
     cluster.stop()
     with (cluster.data / str(place)).open("r+b") as file:
         file.seek(100)
         file.write(b"\xff" * 500)
     cluster.start()
     try:
-        sql(cluster.dsn(), "SELECT count(who) FROM orders")
+        sql(cluster.dsn(), f"SELECT * FROM {table}")
     except psycopg.errors.DataCorrupted:
         until(lambda: sql(cluster.dsn(), _FAILURES) != [(0,)])
         return
@@ -467,6 +467,14 @@ TROUBLES = (
     Trouble(
         id="checksum-failures", severity="danger", plant=_damaged,
         says=r"\d+ damaged pages were read in database postgres", remedy="backup",
+    ),
+    Trouble(
+        id="checksum-failures", severity="danger", plant=_damaged_for_all,
+        says=r"\d+ damaged pages were read in shared catalogs", remedy="backup",
+    ),
+    Trouble(
+        id="checksum-failures", severity="to know", plant=_nothing, major=17,
+        says="data checksums are off", remedy="pg_checksums --enable",
     ),
     Trouble(
         id="override-undoes-advice", severity="to know",

@@ -190,12 +190,17 @@ class UnanalyzedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseHealth:
-    """A database: checksum failures, collation, deadlocks."""
+    """A database: checksum failures, collation."""
 
-    name: str
+    name: str  # empty: the catalogs that all databases share
     checksum_failures: int | None  # None: checksums are off
+    sorted: bool | None  # whether by a library's order, which may change; None: it sorts nothing
     collation: str | None  # the version recorded
     actual: str | None  # that of the library now
+
+    @property
+    def place(self) -> str:
+        return f"database {self.name}" if self.name else "shared catalogs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
