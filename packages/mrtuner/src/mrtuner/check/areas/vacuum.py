@@ -76,8 +76,8 @@ def wraparound(state: State) -> Iterator[Finding]:
 
 
 def _frozen(state: State, database: str) -> Iterator[str]:
-    """What makes a database younger; one that nobody may enter, or whose DROP failed, is vacuumed
-    by nobody.
+    """What makes a database younger. One whose DROP was interrupted is vacuumed by nobody, and one
+    that nobody may enter by autovacuum alone, as template0 is.
     """
     open_ = {one.name: one.most for one in state.limits if one.kind == "database"}
     if open_.get(database) == _INVALID:
