@@ -359,6 +359,21 @@ _NEW_INDEXES = (
 )
 
 
+def test_13_hides_whether_a_partitioned_table_was_analyzed(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(13)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE root (a int) PARTITION BY LIST (a)",
+        "CREATE TABLE leaf PARTITION OF root DEFAULT",
+        "INSERT INTO root SELECT generate_series(1, 10000)",
+        "ANALYZE root",
+        "CREATE ROLE monitor LOGIN IN ROLE pg_monitor",
+    )
+    assert "never-analyzed" in checked(cluster).passed
+    why = {one.name: one.why for one in checked(cluster, "monitor").unjudged}
+    assert why["never-analyzed"].endswith("cannot be seen: public.root")
+
+
 @pytest.mark.parametrize("major", [14, 18])
 def test_a_database_without_a_recorded_version_of_its_collation_is_not_judged(
     major: int, new_cluster: NewCluster
