@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +27,11 @@ from mrtuner.check.state import Session
 from mrtuner.cli import main
 from mrtuner.errors import BadValue
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.model import RoleSpills
 from mrtuner.tuning import gather, tune_server
-from servers import sql
+from mrtuner.units import Bytes
+from mrtuner.vacuum.assess import judge
+from servers import counted, sql
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -43,8 +47,13 @@ def checked(cluster: Cluster, user: str = "postgres") -> CheckReport:
     return check(cluster.dsn(user=user), skip=OF_THE_MACHINE, **GIVEN)  # type: ignore[arg-type]
 
 
+#: Found where initdb leaves checksums off: before 18.
+_BY_DEFAULT = frozenset({"checksum-failures"})
+
+
 def ids(report: CheckReport) -> set[str]:
-    return {one.id for one in report.findings} - _BY_DATE
+    left_out = _BY_DATE if (report.version or "") >= "18" else _BY_DATE | _BY_DEFAULT
+    return {one.id for one in report.findings} - left_out
 
 
 def test_a_fresh_server_of_every_major_has_no_finding(
@@ -53,7 +62,9 @@ def test_a_fresh_server_of_every_major_has_no_finding(
     report = checked(new_cluster(every_major))
     assert ids(report) == set()
     assert not report.unjudged
-    assert {*report.passed, *report.skipped} | _BY_DATE >= set(checks())
+    by_default = [one.text for one in report.findings if one.id in _BY_DEFAULT]
+    assert by_default == (["data checksums are off"] if every_major < 18 else [])
+    assert {*report.passed, *report.skipped} | _BY_DATE | _BY_DEFAULT >= set(checks())
     assert {one for one in report.skipped if not one.startswith(("pods-", "rds-"))} == {
         "ceiling-reached", "free-space", "incident", "pools-exceed-limit", "volume-fills",
     }  # there is no history  # fmt: skip
@@ -78,6 +89,92 @@ def test_defaults_are_no_finding_however_little_memory_there_is(
     assert ids(report) == {"memory-overcommitted"}
 
 
+@pytest.mark.parametrize("major", [13, 15, 18])
+def test_a_restart_makes_no_pace(major: int, new_cluster: NewCluster) -> None:
+    """Counters survive it, and so does the time that they were counted for; a crash ends both."""
+    cluster = new_cluster(major)
+    counted(
+        cluster.dsn(),
+        "CREATE TABLE t (a int, b text)",
+        "INSERT INTO t SELECT n, n FROM generate_series(1, 999) AS n",
+        "CREATE PROCEDURE work() LANGUAGE plpgsql AS $$ BEGIN FOR i IN 1..5000 LOOP "
+        "UPDATE t SET b = i WHERE a = 1; COMMIT; END LOOP; END $$",
+        "SET synchronous_commit = off", "CALL work()",
+    )  # fmt: skip
+
+    def since() -> tuple[float, int]:
+        vacuum = read(cluster.dsn(), gather.flags(memory="8GB")).vacuum
+        assert vacuum is not None
+        moment = vacuum.picture.samples[-1].moment
+        return moment.at - moment.counted_for, moment.transactions
+
+    began, transactions = since()
+    assert transactions >= 5000
+    cluster.restart()
+    after, kept = since()
+    assert after == pytest.approx(began, abs=0.01)
+    assert kept >= transactions
+    report = checked(cluster)
+    assert ids(report) == set()
+    assert not report.unjudged
+    cluster.stop("immediate")
+    cluster.start()
+    crashed, lost = since()
+    assert crashed > began
+    assert lost < transactions
+
+
+def test_many_transactions_alone_are_no_wraparound(embedded: Cluster) -> None:
+    """2e9 in 25 h are 22,222 a second. At age 250 million, 2,147,483,648 - 3 million - 250 million
+    are left: 85,252 s, or 23.7 h.
+    """
+    state = read(embedded.dsn(), gather.flags(memory="8GB"))
+    assert state.vacuum is not None
+    picture = state.vacuum.picture
+    (sample,) = picture.samples
+
+    def told(age: int, hours: float) -> tuple[CheckReport, list[tuple[str, str]]]:
+        moment = replace(
+            sample.moment, reset_at=0.0, at=hours * 3600, transactions=round(2e9 * hours / 25)
+        )
+        aged = replace(
+            picture, databases=(("shop", age, 0),), samples=(replace(sample, moment=moment),)
+        )
+        report = judged("here", replace(state, vacuum=judge(aged)))
+        found = [one for one in report.findings if one.id == "wraparound"]
+        return report, [(one.severity, one.text) for one in found]
+
+    assert "wraparound" in told(10_000_000, 25)[0].passed
+    assert "wraparound" in told(249_999_999, 25)[0].passed
+    left = "1,894,483,648 transaction IDs are left in database shop"
+    assert told(250_000_000, 25)[1] == [("danger", f"{left}, 23.7 h at this pace")]
+    assert told(250_000_000, 23)[1] == [("to do", left)]
+    assert told(1_600_000_000, 23)[1][0][0] == "danger"
+
+
+def test_the_pace_of_less_than_a_day_is_no_backlog(embedded: Cluster) -> None:
+    state = read(embedded.dsn(), gather.flags(memory="8GB"))
+    assert state.vacuum is not None
+    (sample,) = state.vacuum.picture.samples
+
+    def told(hours: float) -> CheckReport:
+        moment = replace(sample.moment, reset_at=0.0, at=hours * 3600)
+        assert state.vacuum is not None
+        vacuum = replace(
+            state.vacuum,
+            picture=replace(state.vacuum.picture, samples=(replace(sample, moment=moment),)),
+            capacity=replace(state.vacuum.capacity, used=3.0),
+        )
+        return judged("here", replace(state, vacuum=vacuum))
+
+    (lack,) = [one for one in told(23).unjudged if one.name == "vacuum-behind"]
+    assert lack.why == (
+        "vacuum needs 3.0 times what its cost limit allows, at the pace of 23 h of statistics"
+    )
+    (found,) = [one for one in told(24).findings if one.id == "vacuum-behind"]
+    assert found.text == "vacuum needs 3.0 times what its cost limit allows"
+
+
 def test_a_server_at_work_has_no_finding(new_cluster: NewCluster) -> None:
     cluster = new_cluster()
     pgbench = find_pgbench(cluster.binaries)
@@ -94,6 +191,14 @@ def test_a_server_at_work_has_no_finding(new_cluster: NewCluster) -> None:
     assert found == [set(), set(), set()]
 
 
+#: It counts for them alone, or refuses what heals them elsewhere.
+OF_THE_PRIMARY = {
+    "sequence-exhausted", "key-exhausted", "invalid-index", "duplicate-index", "unused-index",
+    "never-analyzed", "wraparound", "vacuum-behind", "horizon-held", "subscription-stopped",
+    "extension-outdated", "override-undoes-advice",
+}  # fmt: skip
+
+
 @pytest.fixture
 def pair(new_cluster: NewCluster) -> Iterator[tuple[Cluster, Cluster]]:
     with standby_of(new_cluster()) as found:
@@ -106,13 +211,39 @@ def test_a_standby_that_follows_has_no_finding_and_one_that_is_paused_has(
     primary, standby = pair
     report = checked(standby)
     assert ids(report) == set()
-    # A standby counts no dead rows of its own.
-    assert {one.name for one in report.unjudged} == {"vacuum-behind"}
+    assert not report.unjudged
+    assert set(report.skipped) - set(checked(primary).skipped) == OF_THE_PRIMARY
     assert ids(checked(primary)) == set()
     sql(standby.dsn(), "SELECT pg_wal_replay_pause()")
     (first, *_) = checked(standby).findings
     assert first.id == "standby-stale"
     assert first.remedy == ("SELECT pg_wal_replay_resume();",)
+
+
+def test_a_standby_tells_neither_what_only_its_primary_counts_nor_what_only_that_can_heal(
+    pair: tuple[Cluster, Cluster],
+) -> None:
+    """An index that only the primary scans, a subscription that only the primary's worker serves:
+    of what is told here, the commands say where they must be run.
+    """
+    primary, standby = pair
+    sql(
+        primary.dsn(),
+        "CREATE TABLE t (id serial PRIMARY KEY, a int)", "CREATE INDEX ON t (a)",
+        "CREATE INDEX again ON t (a)", "SELECT setval('t_id_seq', 2040109465)",
+        "CREATE SUBSCRIPTION news CONNECTION 'host=nowhere' PUBLICATION p "
+        "WITH (connect = false, slot_name = NONE)",
+        "CREATE ROLE app LOGIN CONNECTION LIMIT 1",
+        "SELECT pg_create_physical_replication_slot('x')",
+    )  # fmt: skip
+    until(lambda: sql(standby.dsn(), "SELECT 1 FROM pg_roles WHERE rolname = 'app'") == [(1,)])
+    assert ids(checked(primary)) >= {
+        "sequence-exhausted", "duplicate-index", "subscription-stopped",
+    }  # fmt: skip
+    with psycopg.connect(standby.dsn(user="app")):
+        (found,) = checked(standby).findings
+    assert found.id == "connections-near-limit"
+    assert 'or, on the primary, ALTER ROLE "app" CONNECTION LIMIT 2;' in found.remedy[0]
 
 
 def test_a_role_without_pg_monitor_is_told_exactly_what_it_cannot_judge(
@@ -198,7 +329,78 @@ def test_a_locked_table_delays_no_other_check(new_cluster: NewCluster) -> None:
     with psycopg.connect(cluster.dsn()) as holder:
         holder.execute("LOCK TABLE t")
         report = checked(cluster)
-    assert not report.unjudged
+    (lack,) = report.unjudged  # nobody has counted its rows, and its size needs the lock
+    assert (lack.name, lack.why.rpartition(": ")[2]) == ("never-analyzed", "public.t")
+
+
+def test_an_index_is_not_invalid_while_its_table_is_reindexed(new_cluster: NewCluster) -> None:
+    """Of three new indexes, the view of the progress names one, and to a plain role none."""
+    cluster = new_cluster()
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE t (a int PRIMARY KEY, b int, c int)", "CREATE INDEX ON t (b)",
+        "CREATE INDEX ON t (c)", "CREATE ROLE plain LOGIN",
+    )  # fmt: skip
+    with psycopg.connect(cluster.dsn()) as writer, ThreadPoolExecutor() as pool:
+        writer.execute("INSERT INTO t VALUES (1, 1, 1)")
+        build = pool.submit(sql, cluster.dsn(), "REINDEX TABLE CONCURRENTLY t")
+        until(lambda: sql(cluster.dsn(), _NEW_INDEXES) == [(3,)])
+        reports = checked(cluster), checked(cluster, "plain")
+        writer.rollback()
+        build.result()
+    for report in reports:
+        assert {"invalid-index", "duplicate-index"} <= set(report.passed)
+
+
+#: Once the builder waits for the writer.
+_NEW_INDEXES = (
+    "SELECT count(*) FROM pg_index AS i, pg_stat_activity AS a "
+    "WHERE NOT i.indisvalid AND a.wait_event_type = 'Lock'"
+)
+
+
+def test_13_hides_whether_a_partitioned_table_was_analyzed(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(13)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE root (a int) PARTITION BY LIST (a)",
+        "CREATE TABLE leaf PARTITION OF root DEFAULT",
+        "INSERT INTO root SELECT generate_series(1, 10000)",
+        "ANALYZE root",
+        "CREATE ROLE monitor LOGIN IN ROLE pg_monitor",
+    )
+    assert "never-analyzed" in checked(cluster).passed
+    why = {one.name: one.why for one in checked(cluster, "monitor").unjudged}
+    assert why["never-analyzed"].endswith("cannot be seen: public.root")
+
+
+@pytest.mark.parametrize("major", [14, 18])
+def test_a_database_without_a_recorded_version_of_its_collation_is_not_judged(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE DATABASE shop",
+        "UPDATE pg_database SET datcollate = 'en_US.UTF-8' WHERE datname = 'shop'",
+    )
+    (lack,) = checked(cluster).unjudged
+    assert (lack.name, lack.why) == (
+        "collation-changed", "no version of the library is recorded for database shop",
+    )  # fmt: skip
+
+
+def test_temporary_files_are_not_judged_without_the_memory(embedded: Cluster) -> None:
+    state = read(embedded.dsn(), gather.flags(memory="8GB"))
+    spills = RoleSpills(
+        role="app", statements=1, calls=9, size=Bytes(9 << 30), largest=Bytes(1 << 30), sessions=1
+    )
+    server = replace(state.server, local_pid=None, role_spills=(spills,))
+    tuning = tune_server(server, gather.flags())
+    missing = {**state.missing, **{one.name: one for one in tuning.missing}}
+    report = judged("here", replace(state, server=server, tuning=tuning, missing=missing))
+    (lack,) = [one for one in report.unjudged if one.name == "temporary-files"]
+    assert "--memory" in (lack.supply or "")
 
 
 def test_what_is_idle_for_five_minutes_is_told_and_what_is_not_is_not(embedded: Cluster) -> None:

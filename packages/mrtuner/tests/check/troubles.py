@@ -191,21 +191,46 @@ def _prepared(cluster: Cluster, stack: ExitStack) -> None:
     _burnt(101_000)(cluster, stack)
 
 
-def _damaged(cluster: Cluster, _stack: ExitStack) -> None:
+def _damaged(cluster: Cluster, _stack: ExitStack, table: str = "orders") -> None:
     """A page of a table is overwritten while the server is down; then it is read."""
     _table(cluster)
-    ((place,),) = sql(cluster.dsn(), "SELECT pg_relation_filepath('orders')")
+    ((place,),) = sql(cluster.dsn(), f"SELECT pg_relation_filepath('{table}')")
     cluster.stop()
     with (cluster.data / str(place)).open("r+b") as file:
         file.seek(100)
         file.write(b"\xff" * 500)
     cluster.start()
     try:
-        sql(cluster.dsn(), "SELECT count(who) FROM orders")
+        sql(cluster.dsn(), f"SELECT * FROM {table}")
     except psycopg.errors.DataCorrupted:
         until(lambda: sql(cluster.dsn(), _FAILURES) != [(0,)])
         return
     raise AssertionError("the damage was not noticed")
+
+
+def _damaged_for_all(cluster: Cluster, stack: ExitStack) -> None:
+    _damaged(cluster, stack, "pg_shdescription")
+
+
+def _uncounted(cluster: Cluster, _stack: ExitStack) -> None:
+    """As pg_upgrade leaves a table: nobody knows of its rows. 100,000 rows of 36 bytes."""
+    counted(
+        cluster.dsn(),
+        "CREATE TABLE old (a int) WITH (autovacuum_enabled = off)",
+        "INSERT INTO old SELECT generate_series(1, 100000)",
+    )
+    counted(cluster.dsn(), "SELECT pg_stat_reset()")
+
+
+def _leaves(cluster: Cluster, _stack: ExitStack) -> None:
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE root (a int, b int) PARTITION BY LIST (a)",
+        "CREATE TABLE branch PARTITION OF root DEFAULT PARTITION BY LIST (b)",
+        "CREATE TABLE leaf PARTITION OF branch DEFAULT",
+        "INSERT INTO root SELECT n, n FROM generate_series(1, 10000) AS n",
+        "ANALYZE leaf",
+    )
 
 
 def _damaged_where_hosted(cluster: Cluster, stack: ExitStack) -> None:
@@ -404,6 +429,15 @@ TROUBLES = (
                    "INSERT INTO fresh SELECT generate_series(1, 5000)"),
         says=r"1 table without statistics: public\.fresh", remedy='ANALYZE "public"."fresh";',
     ),
+    *(
+        Trouble(
+            id="never-analyzed", severity="to do", heals=True, plant=plant, major=major,
+            says=rf"1 table without statistics: public\.{name}",
+            remedy=f'ANALYZE "public"."{name}";',
+        )
+        for plant, name in ((_uncounted, "old"), (_leaves, "root"))
+        for major in (13, 18)
+    ),
     Trouble(  # a name that no terminal can show as it is
         id="never-analyzed", severity="to do", heals=True,
         plant=_sql('CREATE TABLE "a\nb\u202e" (a int) WITH (autovacuum_enabled = off)',
@@ -444,6 +478,14 @@ TROUBLES = (
     Trouble(
         id="checksum-failures", severity="danger", plant=_damaged,
         says=r"\d+ damaged pages were read in database postgres", remedy="backup",
+    ),
+    Trouble(
+        id="checksum-failures", severity="danger", plant=_damaged_for_all,
+        says=r"\d+ damaged pages were read in shared catalogs", remedy="backup",
+    ),
+    Trouble(
+        id="checksum-failures", severity="to know", plant=_nothing, major=17,
+        says="data checksums are off", remedy="pg_checksums --enable",
     ),
     Trouble(
         id="override-undoes-advice", severity="to know",

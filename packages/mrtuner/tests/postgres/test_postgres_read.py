@@ -17,6 +17,7 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.model import Override, Server
 from mrtuner.postgres.read import read
+from mrtuner.postgres.reader import rows_of
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.postgres.sql import by_version, query
 from servers import binaries, sql
@@ -356,6 +357,22 @@ def test_a_logical_subscriber_is_no_standby(new_cluster: NewCluster) -> None:
     finally:
         receiver.terminate()
         receiver.wait(10)
+
+
+@pytest.mark.parametrize("major", [13, 15, 18])
+def test_counters_of_databases_that_nobody_reset_are_as_old_as_the_cluster(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """Whatever else is reset, and however often the server starts."""
+    cluster = new_cluster(major)
+    ((slru,),) = sql(cluster.dsn(), "SELECT extract(epoch FROM min(stats_reset)) FROM pg_stat_slru")
+    sql(cluster.dsn(), "SELECT pg_stat_reset_shared('bgwriter'), pg_stat_reset_shared('archiver')")
+    cluster.restart()
+    with connect(cluster.dsn()) as conn:
+        rows = rows_of(conn, "database_counters", conn.info.server_version)
+    ((now,),) = sql(cluster.dsn(), "SELECT extract(epoch FROM clock_timestamp())")
+    oldest = max(row["seconds"] for row in rows)
+    assert float(now) - oldest == pytest.approx(float(slru), abs=2)
 
 
 def test_views_reset_at_different_times_are_brought_to_one_window(

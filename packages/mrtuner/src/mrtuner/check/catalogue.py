@@ -2,7 +2,7 @@
 
     @check(
         "invalid-index",
-        judged="pg_index.indisvalid is false, and no session builds it",
+        judged="pg_index.indisvalid is false, and no session builds an index of the table",
         source="documentation: CREATE INDEX, Building Indexes Concurrently",
         remedy="Build it again with REINDEX INDEX CONCURRENTLY.",
         needs=("indexes",),
@@ -13,7 +13,8 @@
 The docstring says what it means. A check yields what it found and nothing if all is well. `needs`
 names what it looks at: a part of `State` that could not be read leaves the check *not judged*. A
 check that finds out by itself that it cannot judge raises `CannotJudge`. What needs a history, or
-an `Addition` of another distribution, is looked for only where one is given.
+an `Addition` of another distribution, is looked for only where one is given. With `of_primary` it
+is skipped on a standby, which does not count what it looks at, or refuses the remedy.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Check:
     source: str  # of the threshold
     remedy: str  # in general; a finding has its own
     needs: tuple[str, ...]
+    of_primary: bool
     judge: Judge = field(repr=False)
 
     @property
@@ -99,14 +101,16 @@ _CHECKS: Final[dict[str, Check]] = {}
 
 
 def check(
-    name: str, *, judged: str, source: str, remedy: str, needs: tuple[str, ...] = ()
-) -> Callable[[Judge], Judge]:
+    name: str, *, judged: str, source: str, remedy: str, needs: tuple[str, ...] = (),
+    of_primary: bool = False,
+) -> Callable[[Judge], Judge]:  # fmt: skip
     """Register the function below as the check `name`."""
 
     def register(judge: Judge) -> Judge:
         _CHECKS[name] = Check(
-            id=name, area=judge.__module__.rpartition(".")[2], judged=judged, source=source,
-            remedy=remedy, needs=needs, judge=judge,
+            id=name, area=judge.__module__.rpartition(".")[2], source=source, remedy=remedy,
+            judged=f"{judged}; skipped on a standby" if of_primary else judged,
+            needs=needs, of_primary=of_primary, judge=judge,
         )  # fmt: skip
         return judge
 

@@ -26,7 +26,10 @@ class CheckReport:
     at: Annotated[float | None, Doc("the server's clock [s since 1970]")]
     findings: Annotated[tuple[Finding, ...], Doc("the most urgent first")]
     passed: Annotated[tuple[str, ...], Doc("ids of the checks that found nothing")]
-    skipped: Annotated[tuple[str, ...], Doc("ids of the checks that were not asked for")]
+    skipped: Annotated[
+        tuple[str, ...],
+        Doc("ids of the checks that were not asked for; on a standby also of the primary's own"),
+    ]
     unjudged: Annotated[tuple[Missing, ...], Doc("checks that could not judge: id, why, remedy")]
 
     def as_bad_as(self, severity: Severity) -> bool:
@@ -49,7 +52,9 @@ def headline(reports: Sequence[CheckReport]) -> str:
 
 
 def judged(target: str, state: State, skip: frozenset[str] = frozenset()) -> CheckReport:
-    """Run every check but those to skip."""
+    """Run every check but those to skip; on a standby also but those of the primary alone."""
+    if state.server.standby:
+        skip |= {one.id for one in checks().values() if one.of_primary}
     return _report(
         target, state, skip, version=state.server.version, database=state.database, at=state.at,
         history=state.recorded is not None,

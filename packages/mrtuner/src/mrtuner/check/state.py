@@ -188,17 +188,24 @@ class UnanalyzedTable:
     schema: str
     name: str
     rows: int  # as counted; of a partitioned table: of its partitions
+    size: int | None  # bytes; None: it is partitioned, or locked
     partitioned: bool
+    readable: bool  # whether it is known that it has rows, and no statistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseHealth:
-    """A database: checksum failures, collation, deadlocks."""
+    """A database: checksum failures, collation."""
 
-    name: str
+    name: str  # empty: the catalogs that all databases share
     checksum_failures: int | None  # None: checksums are off
+    sorted: bool | None  # whether by a library's order, which may change; None: it sorts nothing
     collation: str | None  # the version recorded
     actual: str | None  # that of the library now
+
+    @property
+    def place(self) -> str:
+        return f"database {self.name}" if self.name else "shared catalogs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +295,11 @@ class State(Added):
         host = self.tuning.host if self.tuning else None
         volume = (host.wal_size or host.disk_size) if host else None
         return min(1.0, size / volume.value) if size is not None and volume else UNKNOWN
+
+    @property
+    def on_primary(self) -> tuple[str, ...]:
+        """What a standby says before commands that it refuses."""
+        return ("On the primary:",) if self.server.standby else ()
 
     def setting(self, name: str) -> str | None:
         """A setting's text in base units; None if there is none, or the role may not see it."""

@@ -34,8 +34,11 @@ def lines(told: CheckDocument, look: Look, *, everything: bool = False) -> Itera
     if everything:
         for server in told.servers:
             yield ""
-            title = f"{server.target}: passed" if many else "passed"
-            yield from entries([(title, ", ".join(server.passed) or "none")], look)
+            prefix = f"{server.target}: " if many else ""
+            groups = (("passed", server.passed), ("skipped", server.skipped))
+            yield from entries(
+                [(prefix + what, ", ".join(ids) or "none") for what, ids in groups], look
+            )
 
 
 def _unjudged(server: CheckReport) -> Iterator[tuple[str, str, str | None]]:

@@ -40,7 +40,9 @@ _MACHINE: Final = ("memory", "cpus", "storage", "disk", "wal_disk")
     "--with", "including", multiple=True, metavar="NAME:WHAT",
     help="Also check pods:MANIFEST, whether its connections fit, or rds:NAME, the instance.",
 )  # fmt: skip
-@click.option("--all", "everything", is_flag=True, help="Also name the checks that passed.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also name the checks that passed or were skipped."
+)
 @options.html_option("Write the findings as one HTML page.")
 @account_options
 @checks.always_checks

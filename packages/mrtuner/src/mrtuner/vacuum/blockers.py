@@ -89,8 +89,7 @@ def distortion(picture: Picture) -> Missing | None:
     """
     first, last = picture.samples[0].moment, picture.samples[-1].moment
     watched = last.at - first.at
-    since = last.reset_at or last.started_at
-    window = watched or last.at - since
+    window = watched or last.counted_for
     ids = last.next_xid - first.next_xid if watched else last.transactions
 
     def lasting(one: HorizonBlocker) -> bool:

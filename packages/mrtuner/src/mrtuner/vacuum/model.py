@@ -65,11 +65,16 @@ class Moment:
 
     at: float
     reset_at: float | None
-    started_at: float
+    began_at: float  # of counters that nobody reset
     transactions: int
     next_xid: int
     oldest_multixact: str
     multixact_age: int
+
+    @property
+    def counted_for(self) -> float:
+        """How long the counters of the database have counted [s]."""
+        return self.at - (self.began_at if self.reset_at is None else self.reset_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,11 +35,9 @@ class _Growth:
 def since_reset(sample: Sample) -> dict[int, Rates]:
     """Return rates by oid over the whole time that the counters cover.
 
-    If the server has no record of a reset, the window is assumed to begin when it started: rates
-    then err high, because a clean restart keeps the counters.
+    If somebody has reset all statistics of the server but those of the database, rates err high.
     """
-    moment = sample.moment
-    window = max(1.0, moment.at - (moment.reset_at or moment.started_at))
+    window = max(1.0, sample.moment.counted_for)
     return {table.oid: _rates([_growth(None, table, window)], 0) for table in sample.tables}
 
 

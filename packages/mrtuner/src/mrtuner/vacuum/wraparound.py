@@ -120,10 +120,9 @@ def _transactions(moments: Sequence[Moment]) -> tuple[float | None, str]:
     first, last = moments[0], moments[-1]
     if last.at > first.at:
         return (last.next_xid - first.next_xid) / (last.at - first.at), "measured"
-    window = last.at - (last.reset_at or last.started_at)
-    if window <= 0:
+    if last.counted_for <= 0:
         return None, "not known"
-    return last.transactions / window, (
+    return last.transactions / last.counted_for, (
         "from all transactions of this database, including those that only read: use --watch for "
         "the true pace"
     )

@@ -50,7 +50,7 @@ def connections_near_limit(state: State) -> Iterator[Finding]:
             kind = limit.kind.upper()
             yield from _near(
                 f"{limit.kind} {limit.name}", sum(one.sessions for one in mine), limit.most, mine,
-                "or:",
+                f"or{', on the primary' if state.server.standby else ''}:",
                 Command(f"ALTER {kind} {identifier(limit.name)} "
                         f"CONNECTION LIMIT {2 * limit.most};"),
             )  # fmt: skip
@@ -139,6 +139,7 @@ def idle_in_transaction(state: State) -> Iterator[Finding]:
         basis="pg_stat_activity, now",
         remedy=(
             Command(f"SELECT pg_terminate_backend({worst.pid});"),
+            *state.on_primary,
             Command(
                 f"ALTER ROLE {identifier(worst.role or '')} SET "
                 "idle_in_transaction_session_timeout = '5min';"

@@ -7,7 +7,7 @@ from math import floor
 from typing import Final
 
 from mrtuner.check.catalogue import CannotJudge, check
-from mrtuner.check.state import Index, State
+from mrtuner.check.state import Index, State, UnanalyzedTable
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
@@ -29,6 +29,7 @@ _MONTH: Final = 30 * 86_400.0
     source="documentation: Numeric Types, Serial Types; the shares are chosen",
     remedy="Make the sequence and its column bigint.",
     needs=("sequences", "users"),
+    of_primary=True,
 )
 def sequence_exhausted(state: State) -> Iterator[Finding]:
     """A key runs out of numbers: then every INSERT into its table fails.
@@ -73,6 +74,7 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
     source="documentation: Numeric Types; the shares are chosen",
     remedy="Make the column bigint.",
     needs=("keys", "users"),
+    of_primary=True,
 )
 def key_exhausted(state: State) -> Iterator[Finding]:
     """A key that the application numbers itself runs out: then every INSERT with a higher number
@@ -129,10 +131,11 @@ def _widened(state: State, schema: str, table: str, column: str) -> Iterator[str
 
 @check(
     "invalid-index",
-    judged="pg_index.indisvalid is false, and no session builds it",
+    judged="pg_index.indisvalid is false, and no session builds an index of the table",
     source="documentation: CREATE INDEX, Building Indexes Concurrently",
     remedy="Build it again with REINDEX INDEX CONCURRENTLY, or drop what a failed one left behind.",
     needs=("indexes",),
+    of_primary=True,
 )
 def invalid_index(state: State) -> Iterator[Finding]:
     """An index that no query uses, although every write maintains it: CREATE INDEX CONCURRENTLY
@@ -165,6 +168,7 @@ def invalid_index(state: State) -> Iterator[Finding]:
     source="pg_index",
     remedy="Drop one of them.",
     needs=("indexes",),
+    of_primary=True,
 )
 def duplicate_index(state: State) -> Iterator[Finding]:
     """Two indexes are the same: both are written, and one would do."""
@@ -182,6 +186,7 @@ def duplicate_index(state: State) -> Iterator[Finding]:
     source="pg_stat_user_indexes; the time and the size are chosen",
     remedy="Drop it, if no standby uses it.",
     needs=("indexes",),
+    of_primary=True,
 )
 def unused_index(state: State) -> Iterator[Finding]:
     """An index that is written and never read here; a standby may use it: each counts its own."""
@@ -230,26 +235,39 @@ def _count(number: int, kind: str = "") -> str:
 
 @check(
     "never-analyzed",
-    judged="a table of 1,000 rows (partitioned: 10,000) has never been analyzed",
+    judged="a table of 1,000 rows or 1 MB (partitioned: 10,000 rows) has never been analyzed",
     source="documentation: Routine Vacuuming, Updating Planner Statistics",
     remedy="ANALYZE the table, a partitioned one from time to time.",
     needs=("unanalyzed",),
+    of_primary=True,
 )
 def never_analyzed(state: State) -> Iterator[Finding]:
     """The planner guesses: it has no statistics of a table. Autovacuum collects them for ordinary
-    tables, but never for a partitioned table as a whole.
+    tables that change, but never for a partitioned table as a whole; pg_upgrade brings none (18 and
+    later: it does).
     """
-    found = state.unanalyzed
-    if not found:
-        return
+    found = [one for one in state.unanalyzed if one.readable]
+    if found:
+        yield _without_statistics(found)
+    hidden = [f"{one.schema}.{one.name}" for one in state.unanalyzed if not one.readable]
+    if hidden:
+        raise CannotJudge(
+            "the size of a locked table, or whether it was analyzed, cannot be seen: "
+            f"{first_few(hidden, _SHOWN)}",
+            "Ask again when the lock is gone, or GRANT SELECT on the table to the role.",
+        )
+
+
+def _without_statistics(found: Sequence[UnanalyzedTable]) -> Finding:
     whole = [f"{one.schema}.{one.name}" for one in found]
-    yield Finding(
+    return Finding(
         id="never-analyzed",
         severity=Severity.TO_DO,
         text=f"{plural(len(found), 'table')} without statistics: {first_few(whole, _SHOWN)}",
         consequence="plans of queries on them rest on guesses",
         evidence=tuple(
-            f"{one.schema}.{one.name}, about {one.rows:,} rows"
+            f"{one.schema}.{one.name}, "
+            + (f"about {one.rows:,} rows" if one.rows else pretty_bytes(one.size or 0))
             + (", partitioned: autovacuum does not analyze it" if one.partitioned else "")
             for one in found[:_SHOWN]
         ),

@@ -191,6 +191,7 @@ def _stale(text: str, remedy: str) -> Finding:
     source="documentation: Logical Replication, pg_stat_subscription_stats",
     remedy="Enable it, or resolve the conflict that the log names.",
     needs=("subscriptions",),
+    of_primary=True,
 )
 def subscription_stopped(state: State) -> Iterator[Finding]:
     """A subscription applies nothing: its tables are old, and its publisher keeps WAL for it."""

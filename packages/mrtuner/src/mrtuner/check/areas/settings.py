@@ -8,7 +8,7 @@ from typing import Final
 
 from mrtuner.catalog.versions import end_of_support
 from mrtuner.check.areas.storage import advice, from_tuning
-from mrtuner.check.catalogue import check
+from mrtuner.check.catalogue import CannotJudge, check
 from mrtuner.check.state import FileValue, State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.notation import same
@@ -175,6 +175,7 @@ _OF_FILES: Final = frozenset({"default", "file", "include", "postgresql.auto.con
     source="documentation: Setting Parameters; pg_db_role_setting",
     remedy="Reset it, if nobody needs it.",
     needs=("sourcefile",),
+    of_primary=True,
 )
 def override_undoes_advice(state: State) -> Iterator[Finding]:
     """A role or database has a setting of its own, so the server's does not reach its sessions."""
@@ -243,6 +244,7 @@ def version_ends(state: State) -> Iterator[Finding]:
     source="documentation: ALTER EXTENSION; pg_upgrade, post-upgrade processing",
     remedy="ALTER EXTENSION … UPDATE.",
     needs=("extensions",),
+    of_primary=True,
 )
 def extension_outdated(state: State) -> Iterator[Finding]:
     """An extension's objects are older than its library: pg_upgrade does not update them."""
@@ -295,8 +297,19 @@ def collation_changed(state: State) -> Iterator[Finding]:
             text=f"{what} was made with version {recorded} of its library, which is {actual} now",
             consequence="indexes on text may be out of order, so rows are missed or doubled",
             basis="pg_database and pg_collation, now",
-            remedy=(
-                "REINDEX the indexes on text (amcheck finds the damaged ones), then:",
-                Command(refresh),
-            ),
+            remedy=(_AS_PRIMARY,) if state.server.standby else (_REINDEX, Command(refresh)),
         )
+    unknown = [one.name for one in state.databases if one.sorted and not one.collation]
+    if unknown:
+        raise CannotJudge(
+            "no version of the library is recorded for "
+            f"{'database' if len(unknown) == 1 else 'databases'} {first_few(unknown, _SHOWN)}",
+            "15 and later record it, if the library has one; until then, compare the system's with "
+            "the one that the last REINDEX ran on.",
+        )
+
+
+_REINDEX: Final = "REINDEX the indexes on text (amcheck finds the damaged ones), then:"
+_AS_PRIMARY: Final = (
+    "Give this standby the library of its primary; if it has it already, check the primary"
+)

@@ -126,19 +126,36 @@ def checkpoints_forced(state: State) -> Iterator[Finding]:
 
 @check(
     "checksum-failures",
-    judged="pg_stat_database.checksum_failures is above 0",
+    judged="pg_stat_database.checksum_failures is above 0, or checksums are off (to know)",
     source="documentation: Data Checksums",
-    remedy="Restore the damaged relations from a backup, and replace the volume.",
+    remedy="Restore the damaged relations from a backup, and replace the volume; switch checksums "
+    "on.",
     needs=("databases",),
 )
 def checksum_failures(state: State) -> Iterator[Finding]:
-    """Pages came back from the volume other than they were written: data are damaged."""
+    """Pages came back from the volume other than they were written: data are damaged. Without
+    checksums nobody notices.
+    """
+    if state.setting("data_checksums") == "off":
+        yield Finding(
+            id="checksum-failures",
+            severity=Severity.TO_KNOW,
+            text="data checksums are off",
+            consequence="nobody notices if the volume returns damaged pages",
+            basis="data_checksums, now",
+            remedy=(
+                "Ask the provider how damaged pages are noticed"
+                if state.server.platform.hosted
+                else "Stop the server, run pg_checksums --enable, which rewrites every page, and "
+                "start it; initdb of 18 and later switches them on",
+            ),
+        )
     for one in state.databases:
         if one.checksum_failures:
             yield Finding(
                 id="checksum-failures",
                 severity=Severity.DANGER,
-                text=f"{one.checksum_failures:,} damaged pages were read in database {one.name}",
+                text=f"{one.checksum_failures:,} damaged pages were read in {one.place}",
                 consequence="rows on them are lost or wrong, and more may follow from this volume",
                 harm_in=0.0,
                 basis="pg_stat_database, since the last reset of statistics",
@@ -163,11 +180,15 @@ def checksum_failures(state: State) -> Iterator[Finding]:
 )
 def temporary_files(state: State) -> Iterator[Finding]:
     """Sorts and hashes do not fit work_mem and go to disk, although there is memory for them."""
-    for one in advice(state).roles:
+    tuning = advice(state)
+    if state.server.role_spills and tuning.budget is None:
+        lacks = state.missing["memory"]
+        raise CannotJudge(lacks.why, lacks.supply)
+    for one in tuning.roles:
         yield Finding(
             id="temporary-files", severity=Severity.TO_DO, text=f"role {one.role} {one.spilt}",
             consequence=one.gain, basis="pg_stat_statements, since its last reset",
-            remedy=(Command(step(one).commands[0]),),
+            remedy=(*state.on_primary, Command(step(one).commands[0])),
         )  # fmt: skip
     written, window = state.server.activity.temp_bytes or 0, state.server.activity.window
     counted = "pg_stat_statements" in state.server.extensions
@@ -179,5 +200,8 @@ def temporary_files(state: State) -> Iterator[Finding]:
             f"{pretty_duration(window)}",
             consequence="whose statements write them is not counted, so no work_mem can be advised",
             basis="pg_stat_database, since the last reset of statistics",
-            remedy=(Command("CREATE EXTENSION pg_stat_statements;  -- once it is preloaded"),),
+            remedy=(
+                *state.on_primary,
+                Command("CREATE EXTENSION pg_stat_statements;  -- once it is preloaded"),
+            ),
         )

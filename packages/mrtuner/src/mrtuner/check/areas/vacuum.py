@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.check.areas.storage import from_tuning
-from mrtuner.check.catalogue import check, known_part
+from mrtuner.check.catalogue import CannotJudge, check, known_part
 from mrtuner.check.state import State
 from mrtuner.findings import UNKNOWN, Command, Finding, Severity
 from mrtuner.units import pretty_duration
@@ -40,23 +40,27 @@ def _vacuum(state: State) -> Vacuum:
     return known_part(state, "vacuum", state.vacuum)
 
 
+def _counted_for(found: Vacuum) -> float:
+    return found.picture.samples[-1].moment.counted_for
+
+
 @check(
     "wraparound",
     judged="the oldest ID is a quarter older than the age at which a vacuum is forced (danger: "
-    "older than vacuum_failsafe_age, or the server stops within a week)",
+    "also older than vacuum_failsafe_age, or the server stops within a week)",
     source=f"{ROUTINE}, Preventing Transaction ID Wraparound Failures",
     remedy="End what holds back vacuum, then VACUUM (FREEZE) the oldest tables.",
+    of_primary=True,
 )
 def wraparound(state: State) -> Iterator[Finding]:
     """Transaction or multixact IDs run out: before that, the server refuses to write at all."""
     found = _vacuum(state)
-    moment = found.picture.samples[-1].moment
-    known = moment.at - (moment.reset_at or moment.started_at) >= _DAY
     for one in found.wraparound:
-        left = one.to_stop if known else None
-        severe = one.age >= _FAILSAFE or (left is not None and left < _WEEK)
-        if not severe and one.age < one.forced_at * _OVERDUE:
+        # Forced vacuums keep up before that age, however many IDs are used.
+        if one.age < min(_FAILSAFE, one.forced_at * _OVERDUE):
             continue
+        left = one.to_stop if _counted_for(found) >= _DAY else None
+        severe = one.age >= _FAILSAFE or (left is not None and left < _WEEK)
         pace = f", {pretty_duration(left)} at this pace" if left is not None else ""
         yield Finding(
             id="wraparound",
@@ -71,8 +75,8 @@ def wraparound(state: State) -> Iterator[Finding]:
 
 
 def _frozen(state: State, database: str) -> Iterator[str]:
-    """What makes a database younger; one that nobody may enter, or whose DROP failed, is vacuumed
-    by nobody.
+    """What makes a database younger. One whose DROP was interrupted is vacuumed by nobody, and one
+    that nobody may enter by autovacuum alone, as template0 is.
     """
     open_ = {one.name: one.most for one in state.limits if one.kind == "database"}
     if open_.get(database) == _INVALID:
@@ -99,6 +103,7 @@ def _frozen(state: State, database: str) -> Iterator[str]:
     source="procarray.c, ComputeXidHorizons; autovacuum.c, do_autovacuum; the limits are chosen",
     remedy="End the session or the prepared transaction, or drop the slot.",
     needs=("sessions", "what holds back dead rows"),
+    of_primary=True,
 )
 def horizon_held(state: State) -> Iterator[Finding]:
     """Vacuum cannot remove dead rows, since a session, a prepared transaction, a slot or a standby
@@ -129,20 +134,28 @@ _CONSEQUENCES: Final[dict[Kept, str]] = {
 @check(
     "vacuum-behind",
     judged="a table has 50,000 dead rows and three times as many as start a vacuum, or vacuum "
-    "needs more than the cost limit allows",
+    "needs more than the cost limit allows, counted over a day at least",
     source=f"{ROUTINE}, The Autovacuum Daemon; the multiple is chosen",
     remedy="The settings that mrtuner vacuum computes, and a VACUUM now.",
     needs=("rates",),
+    of_primary=True,
 )
 def vacuum_behind(state: State) -> Iterator[Finding]:
     """Dead rows are made faster than vacuum removes them: tables grow, and queries slow down."""
     found = _vacuum(state)
     late = [one for one in found.tables if _late(one)]
-    used = found.capacity.used
-    if not late and (used is None or used <= 1):
+    used = found.capacity.used or 0.0
+    if not late and used <= 1:
         return
+    needs = f"vacuum needs {used:.1f} times what its cost limit allows"
+    if not late and not found.recorded and _counted_for(found) < _DAY:
+        counted = pretty_duration(_counted_for(found))
+        raise CannotJudge(
+            f"{needs}, at the pace of {counted} of statistics",
+            "Ask again when they are a day old, or measure: mrtuner vacuum --watch 15m.",
+        )
     worst = sorted(late, key=lambda one: -one.table.dead)
-    text = f"vacuum needs {used:.1f} times what its cost limit allows" if used and used > 1 else ""
+    text = needs
     if worst:
         first = worst[0].table
         text = (

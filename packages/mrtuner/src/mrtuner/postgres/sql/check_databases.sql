@@ -1,8 +1,10 @@
--- Checksum failures (NULL where checksums are off), and the version of each database's collation.
-SELECT d.datname AS name, s.checksum_failures,
+-- Checksum failures (NULL where checksums are off), also of shared catalogs, and the version of each
+-- database's collation. C and POSIX have none: they do not change.
+SELECT coalesce(d.datname, '') AS name, s.checksum_failures,
+       d.datcollate !~* '^(C|POSIX)($|\.)' AS sorted,
        NULL::text AS collation, NULL::text AS actual -- before 15
        d.datcollversion AS collation, pg_database_collation_actual_version(d.oid) AS actual -- since 15
-FROM pg_catalog.pg_database AS d
-JOIN pg_catalog.pg_stat_database AS s ON s.datid = d.oid
-WHERE d.datallowconn
+FROM pg_catalog.pg_stat_database AS s
+LEFT JOIN pg_catalog.pg_database AS d ON d.oid = s.datid
+WHERE d.datallowconn IS NOT FALSE
 ORDER BY d.datname

@@ -29,8 +29,13 @@ WITH index AS (
     FROM index
 )
 SELECT schema, "table", name, size, valid, "unique", scans, enforces, same_as,
-       EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index AS p
-               WHERE p.index_relid = indexrelid) AS building
+       -- REINDEX TABLE CONCURRENTLY makes all its indexes first and reports one at a time, to some roles
+       -- none; but it keeps a lock on the table, which every role sees.
+       NOT valid AND indrelid IN (
+           SELECT l.relation FROM pg_catalog.pg_stat_progress_create_index AS p
+           JOIN pg_catalog.pg_locks AS l ON l.pid = p.pid
+           WHERE p.datname = current_database() AND l.mode = 'ShareUpdateExclusiveLock'
+       ) AS building
 FROM compared
 WHERE NOT valid OR same_as IS NOT NULL OR scans = 0 AND NOT enforces AND size >= 10485760
 ORDER BY valid, size DESC, schema, name

@@ -1,23 +1,51 @@
--- Tables without statistics: neither VACUUM nor ANALYZE has counted their rows. Autovacuum never
--- analyzes a partitioned table itself.
-SELECT n.nspname AS schema, c.relname AS name, s.n_live_tup AS rows, false AS partitioned
-FROM pg_catalog.pg_class AS c
-JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-JOIN pg_catalog.pg_stat_user_tables AS s ON s.relid = c.oid
-WHERE c.relkind IN ('r', 'm') AND c.relpersistence <> 't' AND s.n_live_tup >= 1000
-  AND s.last_analyze IS NULL AND s.last_autoanalyze IS NULL
-  AND c.reltuples = 0 AND c.relpages = 0 -- before 14
-  AND c.reltuples < 0 -- since 14
+-- Tables without statistics: neither VACUUM nor ANALYZE has counted their rows. After pg_upgrade (before
+-- 18) nobody has counted any: such a table is known by its size alone, which takes its lock for a moment;
+-- NULL where another session has locked it against that. Autovacuum never analyzes a partitioned table
+-- itself; its rows are those of its leaves.
+WITH RECURSIVE uncounted AS MATERIALIZED (
+    SELECT n.nspname AS schema, c.relname AS name, s.n_live_tup AS rows,
+           CASE WHEN c.oid NOT IN (
+                    SELECT l.relation FROM pg_catalog.pg_locks AS l
+                    JOIN pg_catalog.pg_database AS d ON d.oid = l.database
+                    WHERE l.relation IS NOT NULL AND l.mode = 'AccessExclusiveLock'
+                      AND d.datname = current_database()
+                ) THEN pg_relation_size(c.oid) END AS size
+    FROM pg_catalog.pg_class AS c
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    JOIN pg_catalog.pg_stat_user_tables AS s ON s.relid = c.oid
+    WHERE c.relkind IN ('r', 'm') AND c.relpersistence <> 't'
+      AND s.last_analyze IS NULL AND s.last_autoanalyze IS NULL
+      AND c.reltuples = 0 AND c.relpages = 0 -- before 14
+      AND c.reltuples < 0 -- since 14
+), part AS (
+    SELECT c.oid AS root, c.oid
+    FROM pg_catalog.pg_class AS c
+    WHERE c.relkind = 'p' AND NOT c.relispartition
+      AND c.reltuples < 0 -- since 14
+    UNION ALL
+    SELECT p.root, h.inhrelid
+    FROM part AS p JOIN pg_catalog.pg_inherits AS h ON h.inhparent = p.oid
+), partitioned AS (
+    SELECT p.root, sum(c.reltuples)::bigint AS rows
+    FROM part AS p
+    JOIN pg_catalog.pg_class AS c ON c.oid = p.oid AND c.relkind <> 'p' AND c.reltuples > 0
+    GROUP BY p.root
+    HAVING sum(c.reltuples) >= 10000
+)
+SELECT schema, name, rows, size, false AS partitioned, rows >= 1000 OR size IS NOT NULL AS readable
+FROM uncounted
+WHERE rows >= 1000 OR size IS NULL OR size >= 1048576
 UNION ALL
-SELECT n.nspname, c.relname, sum(p.reltuples)::bigint, true
-FROM pg_catalog.pg_class AS c
+SELECT n.nspname, c.relname, p.rows, NULL, true,
+       seen.readable -- before 14
+       true -- since 14
+FROM partitioned AS p
+JOIN pg_catalog.pg_class AS c ON c.oid = p.root
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-JOIN pg_catalog.pg_inherits AS h ON h.inhparent = c.oid
-JOIN pg_catalog.pg_class AS p ON p.oid = h.inhrelid AND p.reltuples > 0
-WHERE c.relkind = 'p' AND NOT c.relispartition
-  AND c.reltuples <= 0 -- before 14
-  AND c.reltuples < 0 -- since 14
-GROUP BY n.nspname, c.relname
-HAVING sum(p.reltuples) >= 10000
+-- ANALYZE does not set reltuples of a partitioned table there. -- before 14
+CROSS JOIN LATERAL (SELECT has_any_column_privilege(c.oid, 'SELECT') -- before 14
+                           AND NOT row_security_active(c.oid) AS readable) AS seen -- before 14
+WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_stats AS s -- before 14
+                  WHERE s.schemaname = n.nspname AND s.tablename = c.relname AND s.inherited) -- before 14
 ORDER BY rows DESC, schema, name
 LIMIT 100

@@ -1,5 +1,10 @@
--- stats_reset is NULL for a database whose counters were never reset (15 and later).
-SELECT extract(epoch FROM clock_timestamp() - stats_reset)::float AS seconds,
+-- stats_reset is NULL for a database whose counters were never reset (15 and later): they began with the
+-- earliest of the whole server, as in vacuum_moment.
+SELECT extract(epoch FROM clock_timestamp() - coalesce(stats_reset, least(
+           pg_postmaster_start_time(),
+           (SELECT stats_reset FROM pg_catalog.pg_stat_archiver),
+           (SELECT stats_reset FROM pg_catalog.pg_stat_bgwriter),
+           (SELECT min(stats_reset) FROM pg_catalog.pg_stat_slru))))::float AS seconds,
        temp_files, temp_bytes, blks_read AS blocks_read, blks_hit AS blocks_hit,
        xact_commit AS commits,
        NULL::bigint AS active_ms, -- before 14
