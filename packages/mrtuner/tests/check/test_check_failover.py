@@ -18,6 +18,7 @@ from mrtuner.check.state import Session
 from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.tuning import gather
+from mrtuner.units import Bytes
 from servers import sql
 from waiting import until
 
@@ -147,7 +148,7 @@ def test_a_slot_is_told_once(new_cluster: NewCluster) -> None:
         "SELECT pg_create_logical_replication_slot('news', 'pgoutput')",
     )
     state = read(cluster.dsn(), gather.flags(memory="8GB"))
-    slots = tuple(replace(one, retained=64 << 30, idle=300.0) for one in state.server.slots)
+    slots = tuple(replace(one, retained=Bytes(64 << 30), idle=300.0) for one in state.server.slots)
     server = replace(state.server, slots=slots)
     found = judged("here", replace(state, server=server)).findings
     about = {one.text: (one.id, one.consequence) for one in found if "slot" in one.text}

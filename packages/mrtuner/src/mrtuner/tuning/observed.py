@@ -198,9 +198,8 @@ def _commits(activity: Activity) -> Commits | None:
 
 
 def _transactions(activity: Activity) -> Transactions | None:
-    if activity.active_ms is None or (activity.commits or 0) < SOME_COMMITS:
-        return None
-    return Transactions(activity.active_ms / 1000 / activity.commits)
+    spent, commits = activity.active_ms, activity.commits or 0
+    return Transactions(spent / 1000 / commits) if spent and commits >= SOME_COMMITS else None
 
 
 def _partitions(found: Partitioned | None) -> Partitions | None:
