@@ -243,7 +243,8 @@ def test_a_standby_tells_neither_what_only_its_primary_counts_nor_what_only_that
     with psycopg.connect(standby.dsn(user="app")):
         (found,) = checked(standby).findings
     assert found.id == "connections-near-limit"
-    assert 'or, on the primary, ALTER ROLE "app" CONNECTION LIMIT 2;' in found.remedy[0]
+    assert found.remedy[0].endswith("or, on the primary:")
+    assert found.remedy[1] == 'ALTER ROLE "app" CONNECTION LIMIT 2;'
 
 
 def test_a_role_without_pg_monitor_is_told_exactly_what_it_cannot_judge(
