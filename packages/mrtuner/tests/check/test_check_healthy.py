@@ -334,9 +334,12 @@ def test_a_locked_table_delays_no_other_check(new_cluster: NewCluster) -> None:
     assert (lack.name, lack.why.rpartition(": ")[2]) == ("never-analyzed", "public.t")
 
 
-def test_an_index_is_not_invalid_while_its_table_is_reindexed(new_cluster: NewCluster) -> None:
+@pytest.mark.parametrize("major", [13, 18])
+def test_an_index_is_not_invalid_while_its_table_is_reindexed(
+    major: int, new_cluster: NewCluster
+) -> None:
     """Of three new indexes, the view of the progress names one, and to a plain role none."""
-    cluster = new_cluster()
+    cluster = new_cluster(major)
     sql(
         cluster.dsn(),
         "CREATE TABLE t (a int PRIMARY KEY, b int, c int)", "CREATE INDEX ON t (b)",
