@@ -65,7 +65,7 @@ class Session:
     client: str | None
     state: str | None
     backend_type: str | None
-    waits_for: str | None  # the kind of lock; None: it waits for none
+    waits_for: str | None  # the kind of lock and its mode; None: it waits for none
     blocked_by: tuple[int, ...]
     transaction_seconds: float | None
     state_seconds: float | None  # since the state changed; of a waiting one: how long it waits
@@ -78,6 +78,11 @@ class Session:
         if not self.pid:
             return f"prepared transaction {self.application}"
         return f"{self.application or self.role or self.backend_type} (process {self.pid})"
+
+    @property
+    def waits_for_kind(self) -> str:
+        """``relation`` of ``relation AccessShareLock``."""
+        return (self.waits_for or "").partition(" ")[0]
 
     @property
     def idle_in_transaction(self) -> bool:
