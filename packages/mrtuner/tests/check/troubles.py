@@ -278,6 +278,20 @@ TROUBLES = (
         settings={"fsync": "off"},
         says="fsync is off", remedy="ALTER SYSTEM SET fsync = on",
     ),
+    *(
+        Trouble(
+            id="durability-off", severity="danger", plant=_nothing, heals=True,
+            settings={name: "on"},
+            says=f"{name} is on", remedy=f"ALTER SYSTEM SET {name} = off",
+        )
+        for name in ("zero_damaged_pages", "ignore_checksum_failure")
+    ),
+    Trouble(
+        id="durability-off", severity="to know", plant=_nothing, heals=True,
+        settings={"synchronous_commit": "off"},
+        says="synchronous_commit is off: the last commits before a crash are lost",
+        remedy="ALTER SYSTEM SET synchronous_commit = on",
+    ),
     Trouble(
         id="configuration-errors", severity="danger", plant=_bad_line,
         says=r"1 line .*/postgresql\.conf:\d+: work_mem", remedy="pg_reload_conf()",
@@ -310,10 +324,24 @@ TROUBLES = (
         says=r"slot old_standby is not in use and keeps 5\d\.\d MB of WAL",
         remedy="SELECT pg_drop_replication_slot('old_standby');",
     ),
+    Trouble(  # its consumer loses WAL, and the disk is safe
+        id="slot-keeps-wal", severity="to do", plant=_kept_wal, heals=True,
+        settings={"max_wal_size": "32MB", "min_wal_size": "32MB", "checkpoint_timeout": "1d",
+                  "max_slot_wal_keep_size": "1GB"},
+        says=r"old_standby is not in use .*: beyond max_slot_wal_keep_size \(1 GB\) it loses WAL",
+        remedy="SELECT pg_drop_replication_slot('old_standby');",
+    ),
     Trouble(
         id="archiving-fails", severity="danger", plant=_failing_archive,
         settings={"archive_mode": "on", "archive_command": "false"},
         says="archiving fails", remedy="log",
+    ),
+    Trouble(  # nothing fails, since there is nothing to run
+        id="archiving-fails", severity="danger",
+        plant=_sql("SELECT pg_logical_emit_message(true, 'x', 'y')", "SELECT pg_switch_wal()"),
+        settings={"archive_mode": "on", "archive_command": "", "archive_library": ""},
+        says="archive_command is empty: 16 MB of WAL waits until the disk is full",
+        remedy="Set archive_command",
     ),
     Trouble(
         id="synchronous-standby-missing", severity="danger", heals=True,

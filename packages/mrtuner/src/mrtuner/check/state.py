@@ -97,9 +97,9 @@ class Standby:
     address: str | None
     state: str | None
     sync_state: str | None
-    behind: int | None  # bytes of WAL not yet replayed
+    behind: int | None  # bytes of WAL not yet replayed; None: not known, or it replays nothing
     seconds: float | None  # replay_lag; None: all is replayed, or it does not report
-    logical: bool
+    replays: bool  # not a consumer of logical replication, nor one that only stores WAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +108,9 @@ class Receiver:
 
     streaming: bool
     paused: bool
-    waiting: int | None  # bytes received and not replayed
-    idle_seconds: float | None  # since the last transaction that was replayed
+    waiting: int | None  # bytes received and not replayed; None: none were ever streamed
+    held: bool  # replay waits for a query here
+    idle_seconds: float | None  # since the last transaction that was replayed was committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
