@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import struct
+import subprocess
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import psycopg
 import pytest
 from conftest import NewCluster
+from psycopg.pq import ExecStatus, PGconn
 from standby_pair import standby_of
 
 from mrtuner.answers import check
@@ -19,7 +24,7 @@ from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.tuning import gather
 from mrtuner.units import Bytes
-from servers import sql
+from servers import debian_binaries, sql
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -60,6 +65,158 @@ def test_commits_that_wait_for_more_standbys_than_there_are(new_cluster: NewClus
             assert found(primary, "synchronous-standby-single") == []
         configured(primary, "synchronous_standby_names", "b, a")
         assert [one.id for one in checked(primary).findings] == ["synchronous-standby-single"]
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_commits_may_wait_for_a_program_that_only_stores_wal(
+    major: int, new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    """As Barman does. It is no standby: none follows, and one has left its slot."""
+    program = debian_binaries(18).program("pg_receivewal")
+    primary = new_cluster(major)
+    for name in ("barman", "berlin"):
+        sql(primary.dsn(), f"SELECT pg_create_physical_replication_slot('{name}', true)")
+    configured(primary, "synchronous_standby_names", "barman_receive_wal")
+    assert len(found(primary, "synchronous-standby-missing")) == 1
+    dsn = f"{primary.dsn()} application_name=barman_receive_wal"
+    command = [program, "--synchronous", "--slot", "barman", "-D", tmp_path, "-d", dsn]
+    with (
+        subprocess.Popen(command, stderr=subprocess.DEVNULL) as receiver,
+        ExitStack() as stack,
+    ):
+        stack.callback(receiver.terminate)
+        until(lambda: sql(primary.dsn(), "SELECT sync_state, state FROM pg_stat_replication")
+              == [("sync", "streaming")])  # fmt: skip
+        told = {one.id: one.text for one in checked(primary).findings}
+        assert told["synchronous-standby-single"].endswith("attached: barman_receive_wal")
+        assert told["standby-gone"] == (
+            "no standby is attached, although there is a slot for one: berlin"
+        )
+        assert not {"synchronous-standby-missing", "replication-lag"} & told.keys()
+        configured(primary, "synchronous_commit", "remote_apply")
+        (missing,) = found(primary, "synchronous-standby-missing")
+        assert missing.evidence == (
+            "barman_receive_wal is attached, but replays nothing, and synchronous_commit is "
+            "remote_apply",
+        )
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_commits_hang_while_the_only_standby_catches_up(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """One that takes nothing of 60 MB stays where it is."""
+    primary = new_cluster(major)
+    sql(primary.dsn(), "SELECT pg_create_physical_replication_slot('late', true)",
+        "SELECT count(pg_logical_emit_message(false, 'x', repeat('y', 1000000))) "
+        "FROM generate_series(1, 60)")  # fmt: skip
+    ((lsn, number),) = sql(primary.dsn(), "SELECT restart_lsn, (restart_lsn - '0/0')::bigint "
+                           "FROM pg_replication_slots")  # fmt: skip
+    configured(primary, "synchronous_standby_names", "late")
+    raw = PGconn.connect(f"{primary.dsn()} replication=true application_name=late".encode())
+    raw.send_query(f"START_REPLICATION SLOT late PHYSICAL {lsn}".encode())
+    assert (raw.get_result() or raw).status == ExecStatus.COPY_BOTH
+    raw.put_copy_data(b"r" + struct.pack("!4qB", number, number, number, 0, 0))
+    raw.flush()
+    until(lambda: sql(primary.dsn(), "SELECT state, sync_state FROM pg_stat_replication")
+          == [("catchup", "potential")])  # fmt: skip
+    (missing,) = found(primary, "synchronous-standby-missing")
+    raw.finish()
+    assert missing.severity == "danger"
+    assert missing.text == (
+        "no synchronous standby is of use, but synchronous_standby_names is 'late'"
+    )
+    assert missing.evidence == ("late is attached, but not ready yet (catchup)",)
+
+
+@pytest.mark.parametrize("major", [18, 19])
+def test_a_standby_whose_replay_a_query_holds_up_is_stale_though_it_streams(
+    major: int, new_cluster: NewCluster
+) -> None:
+    made = new_cluster(major)
+    with standby_of(made, max_standby_streaming_delay="-1") as (primary, standby):
+        sql(primary.dsn(), "CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)")
+        until(lambda: sql(standby.dsn(), "SELECT count(*) FROM pg_class WHERE relname = 't'")
+              == [(1,)])  # fmt: skip
+        with psycopg.connect(standby.dsn()) as reader:
+            reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            reader.execute("SELECT count(*) FROM t")
+            sql(primary.dsn(), "DELETE FROM t", "VACUUM t",
+                "SELECT pg_logical_emit_message(true, 'x', 'y')")  # fmt: skip
+            until(lambda: sql(standby.dsn(), "SELECT count(*) FROM pg_stat_activity WHERE "
+                              "wait_event = 'RecoveryConflictSnapshot'") == [(1,)])  # fmt: skip
+            state = read(standby.dsn(), gather.flags(memory="8GB"))
+
+    def told(idle: float | None, held: bool = True, waiting: int = 4096, delay: int = 0) -> Any:
+        assert state.receiver is not None
+        receiver = replace(state.receiver, idle_seconds=idle, held=held, waiting=waiting)
+        settings = dict(state.server.settings)
+        name = "recovery_min_apply_delay"
+        settings[name] = replace(settings[name], setting=str(1000 * delay))
+        server = replace(state.server, settings=settings)
+        report = judged("here", replace(state, receiver=receiver, server=server))
+        return [(one.severity, one.text) for one in report.findings if one.id == "standby-stale"]
+
+    assert state.receiver is not None
+    assert state.receiver.streaming
+    assert state.receiver.held
+    assert state.receiver.waiting
+    stale = (
+        "this standby is stale: the last transaction that it replayed is 5 min old, and {} of WAL "
+        "wait for replay"
+    )
+    assert told(299) == []
+    assert told(300) == [("to do", stale.format("4 kB"))]
+    assert told(300, held=False) == []  # on its way
+    assert told(300, held=False, waiting=16 << 20) == [("to do", stale.format("16 MB"))]
+    assert told(3_899, delay=3_600) == []  # as wanted
+    assert told(None, held=False, waiting=16 << 20) == []  # it has just begun
+
+
+def test_a_standby_of_an_archive_may_have_an_idle_primary(new_cluster: NewCluster) -> None:
+    for archive, severity in (("false", "to know"), ("", "danger")):
+        standby = new_cluster()
+        standby.stop()
+        (standby.data / "standby.signal").touch()
+        standby.configure({"restore_command": archive})
+        standby.start()
+        state = read(standby.dsn(), gather.flags(memory="8GB"))
+        assert state.receiver is not None
+        assert (state.receiver.streaming, state.receiver.waiting) == (False, None)
+        for idle, told in ((299.0, []), (300.0, [severity]), (None, [severity])):
+            receiver = replace(state.receiver, idle_seconds=idle)
+            report = judged("here", replace(state, receiver=receiver))
+            stale = [one.severity for one in report.findings if one.id == "standby-stale"]
+            assert stale == told
+
+
+def test_replay_that_holds_a_lock_is_not_to_be_terminated(new_cluster: NewCluster) -> None:
+    """It holds the lock until the primary's transaction ends."""
+    with standby_of(new_cluster()) as (primary, standby):
+        sql(primary.dsn(), "CREATE TABLE t (a int)")
+        reader = PGconn.connect(f"{standby.dsn()} application_name=shop".encode())
+        with psycopg.connect(primary.dsn()) as migration:
+            migration.execute("LOCK TABLE t")
+            sql(primary.dsn(), "SELECT pg_logical_emit_message(true, 'x', 'y')")  # flushes it
+            until(lambda: sql(standby.dsn(), "SELECT count(*) FROM pg_locks WHERE mode = "
+                              "'AccessExclusiveLock'") == [(1,)])  # fmt: skip
+            reader.send_query(b"SELECT count(*) FROM t")
+            until(lambda: sql(standby.dsn(), "SELECT count(*) FROM pg_stat_activity WHERE "
+                              "wait_event_type = 'Lock'") == [(1,)])  # fmt: skip
+            state = read(standby.dsn(), gather.flags(memory="8GB"))
+        reader.finish()
+    late = tuple(replace(one, state_seconds=9.0) if one.blocked_by else one
+                 for one in state.sessions)  # fmt: skip
+    (queue,) = [
+        one for one in judged("here", replace(state, sessions=late)).findings
+        if one.id == "lock-queue"
+    ]  # fmt: skip
+    (replay,) = [one.pid for one in state.sessions if one.backend_type == "startup"]
+    assert queue.severity == "to do"
+    assert queue.text == (
+        f"1 session of shop waits for a lock of replay (process {replay}), the longest for 9 s"
+    )
+    assert queue.remedy[0].startswith("End the transaction on the primary that has locked")
 
 
 def test_a_logical_slot_that_no_standby_keeps_is_lost_in_a_failover(

@@ -7,9 +7,10 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import psycopg
 import pytest
@@ -444,6 +445,62 @@ def test_the_root_of_a_queue_is_blamed_and_not_who_waits_in_between(embedded: Cl
     assert found.severity == "danger"
     assert found.text.startswith(
         "3 sessions of migration and web wait for a lock of report (process 1), active for"
+    )
+
+
+@contextmanager
+def waiting(dsn: str, statement: str) -> Iterator[None]:
+    """A session, migration, that waits for a lock."""
+
+    def run() -> None:
+        with (
+            suppress(psycopg.Error),
+            psycopg.connect(dsn, application_name="migration", autocommit=True) as conn,
+        ):
+            conn.execute(statement.encode())
+
+    thread = Thread(target=run)
+    thread.start()
+    try:
+        until(lambda: sql(dsn, "SELECT count(*) FROM pg_stat_activity WHERE application_name = "
+                          "'migration' AND wait_event_type = 'Lock'") == [(1,)])  # fmt: skip
+        yield
+    finally:
+        sql(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE application_name = 'migration'")  # fmt: skip
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("holds", "waits", "kind"),
+    [
+        ("SELECT pg_advisory_lock(1)", "SELECT pg_advisory_lock(1)", "advisory ExclusiveLock"),
+        ("SELECT 1 FROM pg_class", "CREATE INDEX CONCURRENTLY ON t (a)", "virtualxid ShareLock"),
+    ],
+)
+def test_a_wait_that_is_meant_is_no_danger_however_long(
+    holds: str, waits: str, kind: str, new_cluster: NewCluster
+) -> None:
+    """The leader that others want to succeed; a dump, which an index is built beside."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE TABLE t (a int)")
+    with psycopg.connect(cluster.dsn(), application_name="leader") as holder:
+        holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        holder.execute(holds.encode())
+        with waiting(cluster.dsn(), waits):
+            state = read(cluster.dsn(), gather.flags(memory="8GB"))
+        pid = holder.info.backend_pid
+    long = tuple(replace(one, state_seconds=900.0) if one.blocked_by else one
+                 for one in state.sessions)  # fmt: skip
+    (found,) = [
+        one for one in judged("here", replace(state, sessions=long)).findings
+        if one.id == "lock-queue"
+    ]  # fmt: skip
+    assert found.severity == "to know"
+    assert f"waits for a lock of leader (process {pid})" in found.text
+    assert any(f"waits for {kind}" in one for one in found.evidence)
+    assert found.remedy == (
+        f"Let it end, if it is meant so; if not: SELECT pg_terminate_backend({pid})",
     )
 
 

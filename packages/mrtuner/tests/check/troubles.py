@@ -63,6 +63,13 @@ def _session(cluster: Cluster, stack: ExitStack, name: str) -> psycopg.Connectio
     return conn
 
 
+_PREVENTS_WRAPAROUND = (
+    "SELECT count(*) FROM pg_stat_activity "
+    "WHERE query LIKE 'autovacuum: % public.orders (to prevent wraparound)'"
+)
+_READ = "SELECT count(*) FROM orders WHERE who = 'a secret name'"
+
+
 def _queue(cluster: Cluster, stack: ExitStack) -> None:
     """One session locks a table and does nothing; ten want it."""
     _table(cluster)
@@ -71,15 +78,34 @@ def _queue(cluster: Cluster, stack: ExitStack) -> None:
     stack.enter_context(_waiting(cluster, 10))
 
 
+def _vacuum_queue(cluster: Cluster, stack: ExitStack) -> None:
+    """DDL waits for the vacuum that prevents wraparound, and ten readers for the DDL."""
+    _table(cluster)
+    sql(
+        cluster.dsn(),
+        "INSERT INTO orders SELECT n, 'somebody' FROM generate_series(2001, 60000) AS n",
+        "ALTER TABLE orders SET (autovacuum_freeze_max_age = 100000, "
+        "autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)",
+    )
+    _burnt(110_000)(cluster, stack)
+    until(lambda: sql(cluster.dsn(), _PREVENTS_WRAPAROUND) == [(1,)])
+    stack.enter_context(_waiting(cluster, 1, "ALTER TABLE orders ADD COLUMN more int", "migration"))
+    stack.enter_context(_waiting(cluster, 11, already=1))
+
+
 @contextmanager
-def _waiting(cluster: Cluster, number: int) -> Iterator[None]:
-    threads = [Thread(target=_wants, args=(cluster,)) for _ in range(number)]
+def _waiting(
+    cluster: Cluster, number: int, statement: str = _READ, name: str = "shop", already: int = 0
+) -> Iterator[None]:
+    threads = [
+        Thread(target=_wants, args=(cluster, statement, name)) for _ in range(number - already)
+    ]
     for thread in threads:
         thread.start()
     until(lambda: sql(cluster.dsn(), _WAITING) == [(number,)])
     yield
     sql(cluster.dsn(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-        "WHERE application_name IN ('nightly-import', 'shop')")  # fmt: skip
+        "WHERE application_name IN ('nightly-import', 'shop', 'migration')")  # fmt: skip
     for thread in threads:
         thread.join()
 
@@ -87,12 +113,12 @@ def _waiting(cluster: Cluster, number: int) -> Iterator[None]:
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 
 
-def _wants(cluster: Cluster) -> None:
+def _wants(cluster: Cluster, statement: str, name: str) -> None:
     with (
-        suppress(psycopg.errors.AdminShutdown),
-        psycopg.connect(cluster.dsn(), application_name="shop") as conn,
+        suppress(psycopg.errors.AdminShutdown, psycopg.errors.QueryCanceled),
+        psycopg.connect(cluster.dsn(), application_name=name) as conn,
     ):
-        conn.execute("SELECT count(*) FROM orders WHERE who = 'a secret name'")
+        conn.execute(statement.encode())
 
 
 def _prepared_queue(cluster: Cluster, stack: ExitStack) -> None:
@@ -256,6 +282,13 @@ TROUBLES = (
         "ROLLBACK PREPARED 'shop''s 17';",
     ),
     Trouble(
+        id="lock-queue", severity="danger", plant=_vacuum_queue, heals=True,
+        settings={"autovacuum_naptime": "1s"},
+        says=r"11 sessions of migration and shop wait for a lock of autovacuum worker \(process",
+        remedy="let it go on, cancel what waits for it, and repeat that later: "
+        "SELECT pg_cancel_backend(",
+    ),
+    Trouble(
         id="connections-near-limit", severity="danger", plant=_full_role("shop"), heals=True,
         says="5 of 5 connections of role app are in use", remedy="pool of shop (role app",
     ),
@@ -280,6 +313,20 @@ TROUBLES = (
         id="durability-off", severity="danger", plant=_nothing, heals=True,
         settings={"fsync": "off"},
         says="fsync is off", remedy="ALTER SYSTEM SET fsync = on",
+    ),
+    *(
+        Trouble(
+            id="durability-off", severity="danger", plant=_nothing, heals=True,
+            settings={name: "on"},
+            says=f"{name} is on", remedy=f"ALTER SYSTEM SET {name} = off",
+        )
+        for name in ("zero_damaged_pages", "ignore_checksum_failure")
+    ),
+    Trouble(
+        id="durability-off", severity="to know", plant=_nothing, heals=True,
+        settings={"synchronous_commit": "off"},
+        says="synchronous_commit is off: the last commits before a crash are lost",
+        remedy="ALTER SYSTEM SET synchronous_commit = on",
     ),
     Trouble(
         id="configuration-errors", severity="danger", plant=_bad_line,
@@ -313,10 +360,24 @@ TROUBLES = (
         says=r"slot old_standby is not in use and keeps 5\d\.\d MB of WAL",
         remedy="SELECT pg_drop_replication_slot('old_standby');",
     ),
+    Trouble(  # its consumer loses WAL, and the disk is safe
+        id="slot-keeps-wal", severity="to do", plant=_kept_wal, heals=True,
+        settings={"max_wal_size": "32MB", "min_wal_size": "32MB", "checkpoint_timeout": "1d",
+                  "max_slot_wal_keep_size": "1GB"},
+        says=r"old_standby is not in use .*: beyond max_slot_wal_keep_size \(1 GB\) it loses WAL",
+        remedy="SELECT pg_drop_replication_slot('old_standby');",
+    ),
     Trouble(
         id="archiving-fails", severity="danger", plant=_failing_archive,
         settings={"archive_mode": "on", "archive_command": "false"},
         says="archiving fails", remedy="log",
+    ),
+    Trouble(  # nothing fails, since there is nothing to run
+        id="archiving-fails", severity="danger",
+        plant=_sql("SELECT pg_logical_emit_message(true, 'x', 'y')", "SELECT pg_switch_wal()"),
+        settings={"archive_mode": "on", "archive_command": "", "archive_library": ""},
+        says="archive_command is empty: 16 MB of WAL waits until the disk is full",
+        remedy="Set archive_command",
     ),
     Trouble(
         id="synchronous-standby-missing", severity="danger", heals=True,

@@ -14,7 +14,7 @@ from mrtuner.postgres.activity import watch
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.model import Server
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read import WAITING_WAL, read
 from servers import sql
 
 pytestmark = pytest.mark.timed
@@ -144,6 +144,26 @@ def test_an_archiver_that_fails_and_how_far_it_is_behind(
     assert found.archiver is not None
     assert found.archiver.behind is not None
     assert found.archiver.behind > 30_000_000
+
+
+def test_an_archiver_that_has_archived_nothing_is_as_far_behind_as_files_wait(
+    each_major: int, new_cluster: NewCluster
+) -> None:
+    """None at first; one of 16 MB once it is full."""
+    cluster = new_cluster(each_major, {"archive_mode": "on", "archive_command": ""})
+    fresh = server(cluster).archiver
+    assert fresh is not None
+    assert (fresh.behind, fresh.failing) == (0, False)
+    sql(cluster.dsn(), "SELECT pg_logical_emit_message(true, 'x', 'y')", "SELECT pg_switch_wal()",
+        "CREATE ROLE plain LOGIN")  # fmt: skip
+    waits = server(cluster).archiver
+    assert waits is not None
+    assert waits.behind == 16 * MIB
+    with connect(cluster.dsn(user="plain")) as conn:
+        blind = read(conn)
+    assert blind.archiver is not None
+    assert blind.archiver.behind is None
+    assert WAITING_WAL in {one.name for one in blind.missing}
 
 
 def test_nothing_is_said_of_an_archiver_that_is_off(new_cluster: NewCluster) -> None:

@@ -12,6 +12,7 @@ from test_tune_rules_live import live
 import mrtuner
 from mrtuner.facts import Fact
 from mrtuner.host.model import HugePages as Reserved
+from mrtuner.postgres.platform import managed
 from mrtuner.tuning import gather
 from mrtuner.tuning.dangers import dangers
 from mrtuner.tuning.feasibility import in_force, servers_own
@@ -55,6 +56,13 @@ def test_what_must_be_on_is_a_danger_while_it_is_off(name: str) -> None:
     (text,) = told(live({name: "off"}))
     assert text.startswith(f"{name} is off: ")
     assert f"ALTER SYSTEM SET {name} = on" in text
+
+
+def test_a_compute_that_keeps_no_data_needs_no_fsync() -> None:
+    neon = server(platform=managed("neon", "setting neon.timeline_id"))
+    switched = live({"fsync": "off", "full_page_writes": "off", "zero_damaged_pages": "on"})
+    (one,) = dangers(switched, neon, None, None)
+    assert one.text == "zero_damaged_pages is on"
 
 
 def test_more_workers_than_slots_are_told() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from test_tune_gather import server, setting, table
 
-from mrtuner.postgres.model import Archiver, Relation, RoleSpills, Slot
+from mrtuner.postgres.model import Archiver, Relation, RoleSpills, Setting, Slot
 from mrtuner.tuning import Tuning, gather, tune_server
 from mrtuner.tuning.advice import Level
-from mrtuner.tuning.suggestions import notices
+from mrtuner.tuning.suggestions import kept_by, not_archived, notices
 from mrtuner.units import Bytes
 
 MIB, GIB = 2**20, 2**30
@@ -81,6 +81,28 @@ def test_a_slot_that_keeps_no_more_than_checkpoints_do_is_no_matter() -> None:
     assert warned(slots=(slot(retained=Bytes(GIB)), slot(retained=None))) == []
 
 
+def test_a_slot_with_a_cap_endangers_its_consumer_and_not_the_disk() -> None:
+    """3 GB kept, 1 GB by checkpoints alone; a day has 86,400 s."""
+    limited = setting("max_slot_wal_keep_size", "10240", "MB")
+    unlimited = setting("max_slot_wal_keep_size", "-1", "MB")
+    usual = (setting("max_wal_size", "1024", "MB"), setting("checkpoint_timeout", "300", "s"))
+
+    def told(cap: Setting, full: float | None, **facts: Any) -> tuple[str, float | None]:
+        one = kept_by(slot(**facts), server(*usual, cap), full)
+        assert one is not None
+        return one.severity, one.harm_in
+
+    assert told(unlimited, 3600.0) == ("danger", 3600.0)
+    assert told(unlimited, None) == ("danger", None)
+    assert told(unlimited, 86_401.0, active=True) == ("to do", 86_401.0)
+    assert told(unlimited, 86_399.0, active=True) == ("danger", 86_399.0)
+    assert told(unlimited, None, active=True) == ("to do", None)
+    assert told(limited, 3600.0) == told(limited, 3600.0, active=True) == ("to do", None)
+    assert told(limited, 3600.0, status="unreserved") == ("danger", 300.0)
+    [text] = [one.text for one in notices(server(*usual, limited, slots=(slot(),)))]
+    assert "beyond max_slot_wal_keep_size (10 GB) it loses WAL" in text
+
+
 def test_a_slot_that_has_lost_its_wal_is_told_whatever_it_keeps() -> None:
     [text] = warned(slots=(slot(status="lost", retained=None),))
     assert text.startswith("replication slot cdc has lost WAL that its consumer needs")
@@ -98,6 +120,22 @@ def test_an_archiver_that_fails_or_is_late_is_told() -> None:
     )
     [text] = warned(archiver=replace(working, failing=True, behind=None))
     assert ": WAL waits until" in text
+
+
+def test_an_archiver_with_nothing_to_run_is_told_where_it_would_run() -> None:
+    idle = Archiver(archived=0, failed=0, failing=False, behind=Bytes(GIB))
+
+    def told(command: str, library: str | None, mode: str = "on", **facts: Any) -> int:
+        library_ = (setting("archive_library", library),) if library is not None else ()
+        found = server(
+            setting("archive_mode", mode), setting("archive_command", command), *library_,
+            archiver=idle, **facts,
+        )  # fmt: skip
+        return len(list(not_archived(found)))
+
+    assert told("", "") == told("", None) == told("", "", "always", standby=True) == 1
+    assert told("cp", "") == told("cp", None) == told("", "basic_archive") == 0
+    assert told("", "", standby=True) == 0
 
 
 # --- work_mem of one role

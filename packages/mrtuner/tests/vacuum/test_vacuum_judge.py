@@ -169,6 +169,26 @@ def test_a_session_is_in_the_way_when_it_is_old_by_time_or_by_transactions() -> 
     assert idle.what == "session idle in transaction"
 
 
+@pytest.mark.parametrize(
+    ("state", "seconds", "age", "serious"),
+    [
+        ("active", 3_599, 10**6, False),  # a dump of an hour, beside any load
+        ("active", 3_600, 5, True),
+        ("idle in transaction", 59, 10**6, False),
+        ("idle in transaction", 60, 10**6, True),
+        ("idle in transaction", 299, 99_999, False),
+        ("idle in transaction", 300, 5, True),
+        ("active", None, 10**6, True),  # its age is not known
+    ],
+)
+def test_work_gets_an_hour_and_idleness_five_minutes(
+    state: str, seconds: float | None, age: int, serious: bool
+) -> None:
+    found = seen(session(state=state, seconds=seconds, age=age))
+    assert [one.serious for one in found if one.serious] == [True] * serious
+    assert all(bool(one.sql) is one.serious for one in found)
+
+
 def test_a_session_that_reaches_back_to_a_writer_is_not_the_one_to_end() -> None:
     """Both have a horizon a million transactions back, but that is the writer's transaction ID."""
     writer = session(pid=7, xid="1000", xid_age=10**6, age=10**6, seconds=60.0, key="7")

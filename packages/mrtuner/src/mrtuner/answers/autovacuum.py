@@ -57,7 +57,7 @@ def vacuum(
         watch=None if watch is None else parse_duration(watch),
         sample=sample,
         sleep=sleep,
-        thresholds=Thresholds() if long is None else Thresholds(long=long),
+        thresholds=Thresholds() if long is None else Thresholds(long=long, working=long),
         recorded=recorded,
     )
 

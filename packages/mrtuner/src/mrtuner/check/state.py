@@ -68,7 +68,7 @@ class Session:
     client: str | None
     state: str | None
     backend_type: str | None
-    waits_for: str | None  # the kind of lock; None: it waits for none
+    waits_for: str | None  # the kind of lock and its mode; None: it waits for none
     blocked_by: tuple[int, ...]
     state_seconds: float | None  # since the state changed; of a waiting one: how long it waits
     statement: str  # without literals
@@ -85,6 +85,11 @@ class Session:
         )
 
     @property
+    def waits_for_kind(self) -> str:
+        """``relation`` of ``relation AccessShareLock``."""
+        return (self.waits_for or "").partition(" ")[0]
+
+    @property
     def idle_in_transaction(self) -> bool:
         return (self.state or "").startswith("idle in transaction")
 
@@ -97,9 +102,9 @@ class Standby:
     address: str | None
     state: str | None
     sync_state: str | None
-    behind: int | None  # bytes of WAL not yet replayed
+    behind: int | None  # bytes of WAL not yet replayed; None: not known, or it replays nothing
     seconds: float | None  # replay_lag; None: all is replayed, or it does not report
-    logical: bool
+    replays: bool  # not a consumer of logical replication, nor one that only stores WAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +113,9 @@ class Receiver:
 
     streaming: bool
     paused: bool
-    waiting: int | None  # bytes received and not replayed
-    idle_seconds: float | None  # since the last transaction that was replayed
+    waiting: int | None  # bytes received and not replayed; None: none were ever streamed
+    held: bool  # replay waits for a query here
+    idle_seconds: float | None  # since the last transaction that was replayed was committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,8 @@ _ORIGINS: Final[dict[str, Origin]] = {
     "session": "session",
 }
 _SEE_SETTINGS: Final = "Connect as a superuser, or GRANT pg_read_all_settings to the role."
+#: A part that is read only where the archiver's counters do not tell.
+WAITING_WAL: Final = "WAL that waits for the archiver"
 
 
 def read(conn: Connection, patience: QueryTimeouts = USUAL) -> Server:
@@ -216,8 +218,13 @@ def _relations(reader: Reader) -> tuple[Relation, ...]:
 
 
 def _archiver(reader: Reader) -> Archiver | None:
+    """What was archived; where that is nothing yet, the files that wait tell what is behind."""
     rows = reader.rows_if_allowed("archiver", "archiver", SEE_STATS)
-    return Archiver(**rows[0]) if rows else None
+    if not rows:
+        return None
+    unknown = rows[0]["behind"] is None
+    ready = reader.rows_if_allowed("archive_ready", WAITING_WAL, SEE_STATS) if unknown else []
+    return Archiver(**(rows[0] | (ready[0] if ready else {})))
 
 
 def _jit(reader: Reader, extensions: Collection[str]) -> JitWork | None:

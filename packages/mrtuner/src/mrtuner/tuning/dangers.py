@@ -27,13 +27,23 @@ if TYPE_CHECKING:
     from mrtuner.host.model import Host
     from mrtuner.postgres.model import Server
 
-#: Switches that must be on, and what happens while they are off.
-_MUST_BE_ON: Final = {
-    "fsync": "a crash of the machine can destroy every database",
-    "full_page_writes": "a crash during a write leaves a torn page that cannot be repaired",
-    "autovacuum": "dead rows pile up until queries crawl; only wraparound still starts a vacuum",
-    "track_counts": "autovacuum does not see what changed, so it does not run",
-}
+#: Switches that must be as here, and what happens while they are not.
+_MUST_BE: Final = {
+    "fsync": ("on", "a crash of the machine can destroy every database"),
+    "full_page_writes": (
+        "on", "a crash during a write leaves a torn page that cannot be repaired",
+    ),
+    "zero_damaged_pages": (
+        "off", "a damaged page is emptied where it is read, and its rows are lost",
+    ),
+    "ignore_checksum_failure": (
+        "off", "damaged pages are read as if they were whole, and backups keep the damage",
+    ),
+    "autovacuum": (
+        "on", "dead rows pile up until queries crawl; only wraparound still starts a vacuum",
+    ),
+    "track_counts": ("on", "autovacuum does not see what changed, so it does not run"),
+}  # fmt: skip
 
 
 def dangers(
@@ -49,12 +59,12 @@ def dangers(
     """
     if server is None:
         return
-    yield from _switched_off(situation, server, "durability-off", "fsync", "full_page_writes")
+    yield from _switched(situation, server, "durability-off", *_durable(server))
     yield from _more_memory_than_there_is(situation, server, now)
     yield from _no_next_start(start)
     yield from _too_few_huge_pages(situation, host)
     yield from _wal_fills_the_volume(situation)
-    yield from _switched_off(situation, server, "autovacuum-off", "autovacuum", "track_counts")
+    yield from _switched(situation, server, "autovacuum-off", "autovacuum", "track_counts")
     yield from _workers_without_slots(situation)
 
 
@@ -68,13 +78,21 @@ def _danger(
     )  # fmt: skip
 
 
-def _switched_off(
-    situation: Situation, server: Server, name: str, *switches: str
-) -> Iterator[Finding]:
+def _durable(server: Server) -> Iterator[str]:
+    """The switches without which data are lost. Neon's computes run without the first two: they
+    keep no data of their own, its safekeepers store WAL and its pageservers the pages.
+    """
+    if server.platform.name != "neon":
+        yield from ("fsync", "full_page_writes")
+    yield from ("zero_damaged_pages", "ignore_checksum_failure")
+
+
+def _switched(situation: Situation, server: Server, name: str, *switches: str) -> Iterator[Finding]:
     for one in switches:
-        if situation.running.get(one) == "off":
-            remedy = server.platform.remedy(**{one: "on"})
-            yield _danger(name, f"{one} is off", _MUST_BE_ON[one], remedy, cost=1.0)
+        right, harm = _MUST_BE[one]
+        if situation.running.get(one, right) != right:
+            remedy = server.platform.remedy(**{one: right})
+            yield _danger(name, f"{one} is {situation.running[one]}", harm, remedy, cost=1.0)
 
 
 def _more_memory_than_there_is(

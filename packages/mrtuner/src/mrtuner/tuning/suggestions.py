@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.findings import Command, Finding, Severity
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from mrtuner.postgres.model import Override, Relation, RoleSpills, Server, Slot
     from mrtuner.tuning.budget import Budget, Chosen
 
+_DAY: Final = 86_400.0
 #: Too few updates to judge a table by.
 SOME_UPDATES: Final = 100_000
 #: If this share of updates had to go to another page, room on the old one is worthwhile.
@@ -45,8 +47,11 @@ def _usual_wal(server: Server) -> int:
     return int(setting.setting) * MiB if setting else GiB
 
 
-def kept_by(slot: Slot, server: Server) -> Finding | None:
-    """What is wrong with a slot that keeps too much WAL, or has lost what its consumer needs."""
+def kept_by(slot: Slot, server: Server, full: float | None = None) -> Finding | None:
+    """What is wrong with a slot that keeps too much WAL, or has lost what its consumer needs.
+
+    `full` is how long WAL that nobody removes takes to fill its volume [s].
+    """
     size = pretty_bytes(slot.retained or 0)
     if slot.status == "lost":
         return _slot(
@@ -55,25 +60,40 @@ def kept_by(slot: Slot, server: Server) -> Finding | None:
             "its consumer cannot go on: set it up again", _drop(slot),
         )  # fmt: skip
     if slot.status == "unreserved":
-        return _slot(
+        timeout = server.settings.get("checkpoint_timeout")
+        one = _slot(
             Severity.DANGER,
             f"replication slot {slot.name} keeps {size} of WAL, more than max_slot_wal_keep_size",
             "at the next checkpoint it loses WAL, and its consumer must be set up again",
             "Start its consumer now, or raise max_slot_wal_keep_size",
         )  # fmt: skip
+        return replace(one, harm_in=float(timeout.setting) if timeout else None)
     if slot.retained is None or slot.retained <= _usual_wal(server):
         return None
     if slot.active:
-        return _slot(
-            Severity.DANGER,
-            f"the consumer of replication slot {slot.name} is {size} of WAL behind",
-            "the server keeps it until the disk is full", "Find out what its consumer waits for",
-        )  # fmt: skip
-    return _slot(
-        Severity.DANGER,
-        f"replication slot {slot.name} is not in use and keeps {size} of WAL",
-        "it grows until the disk is full", "Start its consumer, or drop the slot", _drop(slot),
-    )  # fmt: skip
+        text = f"the consumer of replication slot {slot.name} is {size} of WAL behind"
+        grows = "the server keeps it until the disk is full"
+        remedy: tuple[str, ...] = ("Find out what its consumer waits for",)
+    else:
+        text = f"replication slot {slot.name} is not in use and keeps {size} of WAL"
+        grows = "it grows until the disk is full"
+        remedy = ("Start its consumer, or drop the slot", _drop(slot))
+    cap = slot_cap(server)
+    if cap is not None:
+        lost = f"beyond max_slot_wal_keep_size ({pretty_bytes(cap)}) it loses WAL, and its consumer"
+        return _slot(Severity.TO_DO, text, f"{lost} must be set up again", *remedy)
+    soon = full is not None and full < _DAY
+    severity = Severity.TO_DO if slot.active and not soon else Severity.DANGER
+    return replace(_slot(severity, text, grows, *remedy), harm_in=full)
+
+
+def slot_cap(server: Server) -> int | None:
+    """How much WAL a slot may keep at most before it loses it [bytes]; None: as much as it needs.
+
+    The disk is safe then, the consumer is not.
+    """
+    setting = server.settings.get("max_slot_wal_keep_size")
+    return int(setting.setting) * MiB if setting and int(setting.setting) >= 0 else None
 
 
 def _drop(slot: Slot) -> Command:
@@ -94,7 +114,13 @@ def not_archived(server: Server) -> Iterator[Finding]:
         return
     behind = archiver.behind or 0
     waits = f"{pretty_bytes(behind)} of WAL waits" if behind else "WAL waits"
-    if archiver.failing:
+    if _archives_nothing(server):
+        text = "archive_mode is on, but nothing says how to archive: archive_command is empty"
+        remedy = (
+            "Set archive_command or, since 15, archive_library, as your backup tool documents it; "
+            "without one, archive_mode = off, which needs a restart"
+        )
+    elif archiver.failing:
         text = f"archiving fails ({archiver.failed:,} times so far, including the last attempt)"
         remedy = "The server's log shows the command's error"
     elif behind > _usual_wal(server):
@@ -107,6 +133,17 @@ def not_archived(server: Server) -> Iterator[Finding]:
         consequence=f"{waits} until the disk is full, and no backup reaches beyond it",
         basis="pg_stat_archiver, now", remedy=(remedy,),
     )  # fmt: skip
+
+
+def _archives_nothing(server: Server) -> bool:
+    """Whether the archiver has nothing to run, which it counts as no failure. Source: pgarch.c."""
+    known = {
+        name: server.settings[name].setting
+        for name in ("archive_mode", "archive_command", "archive_library")
+        if name in server.settings
+    }
+    runs = not server.standby or known.get("archive_mode") == "always"
+    return runs and known.get("archive_command") == "" and not known.get("archive_library")
 
 
 def _crowded(relation: Relation) -> str | None:

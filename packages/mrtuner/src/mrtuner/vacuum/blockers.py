@@ -35,6 +35,10 @@ class Thresholds:
     """The age from which on something that holds back vacuum is worth a report."""
 
     long: float = 300.0  # age of a session or a prepared transaction [s]
+    #: Age of a session that works [s]: a dump or a report takes so long, and is best left alone.
+    working: float = 3_600.0
+    #: Age of an idle session whose horizon is far [s]: a busy server uses up many IDs in seconds.
+    settled: float = 60.0
     #: Age of a horizon: it then holds back enough rows to matter [transactions].
     far: int = 100_000
 
@@ -154,9 +158,16 @@ class _Seen:
         """Whether a horizon of this age [transactions] is far back."""
         return (age or 0) >= self.thresholds.far
 
-    def matters(self, row: Row) -> bool:
-        """Whether it is worth a report by itself."""
-        return self.long(row) or self.far(row["age"])
+    def lasts(self, row: Row, far: bool) -> bool:
+        """Whether a session has kept rows for longer than is usual; where its age is not known, as
+        that of a subscriber that copies, a far horizon is enough.
+        """
+        if row["seconds"] is None and far:
+            return True
+        least = self.thresholds.long if _idle(row) else self.thresholds.working
+        if far and _idle(row):
+            least = min(least, self.thresholds.settled)
+        return (row["seconds"] or 0) >= least and (far or row["key"] not in self.renewed)
 
     def carried(self, row: Row) -> bool:
         """Whether a session reaches back only because another one has been writing since then."""
@@ -174,7 +185,7 @@ def _session(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
     long = seen.long(row) and row["key"] not in seen.renewed
     if not (long or whole or far):
         return
-    serious = long or far
+    serious = seen.lasts(row, far)
     idle = _idle(row)
     yield HorizonBlocker(
         what="session idle in transaction" if idle else "long transaction",
@@ -192,9 +203,9 @@ def _session_elsewhere(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
     """Sessions of other databases, if they write or keep much of the shared catalogs."""
     whole, reached = seen.whole(row), row["xid"] in seen.reached
     writes, far = row["xid"] is not None, seen.far(row["age"])
-    if not (far or (writes and seen.matters(row)) or (whole and reached)):
+    if not (far or (writes and seen.long(row)) or (whole and reached)):
         return
-    serious = reached and seen.matters(row)
+    serious = reached and seen.lasts(row, far)
     scope = "holds back snapshots here" if reached else "shared catalogs only"
     yield HorizonBlocker(
         what="session idle in transaction" if _idle(row) else "long transaction",
@@ -245,10 +256,11 @@ def _prepared(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
     """Prepared transactions: they have no session, and they survive a restart."""
     whole, reached = seen.whole(row), row["xid"] in seen.reached
     holds = row["here"] or reached
-    if not (seen.matters(row) or (whole and holds)):
+    matters = seen.long(row) or seen.far(row["age"])
+    if not (matters or (whole and holds)):
         return
     scope = "" if row["here"] else " (holds back snapshots here)"
-    serious = holds and seen.matters(row)
+    serious = holds and matters
     yield HorizonBlocker(
         what="prepared transaction",
         name=f"{row['gid']} of {row['owner']} in {row['database']}"

@@ -22,6 +22,9 @@ _AT_ONCE: Final = 0.95
 _NOTICED: Final = 5.0
 _STOPPED: Final = 60.0
 _MANY: Final = 10
+#: Kinds of locks that stop an application. The others are held for moments, or as they are meant:
+#: a leader election waits for an advisory lock, CREATE INDEX CONCURRENTLY for older snapshots.
+_STOPPING: Final = frozenset({"relation", "tuple", "transactionid"})
 #: A transaction without work from which on it is forgotten rather than slow [s].
 FORGOTTEN: Final = 300.0
 _SHOWN: Final = 5
@@ -150,16 +153,18 @@ def idle_in_transaction(state: State) -> Iterator[Finding]:
 
 @check(
     "lock-queue",
-    judged="a session has waited for a lock for 5 s (danger: 60 s, or ten sessions wait)",
+    judged="a session has waited for a lock on a table or a row for 5 s (danger: 60 s, or ten "
+    "sessions wait); for a lock of another kind, such as an advisory one (to know)",
     source="documentation: Monitoring Locks, pg_blocking_pids; the times are chosen",
-    remedy="End the session at the root; commit or roll back a prepared transaction there.",
+    remedy="End the session at the root; commit or roll back a prepared transaction there. Let a "
+    "vacuum go on: cancel what waits for it.",
     needs=("sessions",),
 )
 def lock_queue(state: State) -> Iterator[Finding]:
     """Sessions wait for a lock that another one holds.
 
     Whoever asks for the same lock later queues behind them, so that one forgotten transaction can
-    stop an application. What helps is to end the session at the root.
+    stop an application. What helps is to end the session at the root, unless that is a vacuum.
     """
     known = {one.pid: one for one in state.sessions}
     waiting = {one.pid: one.blocked_by for one in state.sessions if one.blocked_by}
@@ -177,16 +182,16 @@ def _queue(
     state: State, pid: int, root: Session | None, behind: Sequence[Session], longest: float
 ) -> Finding:
     count = max(len(behind), state.waiting) if len(behind) >= _LISTED else len(behind)
-    severe = longest >= _STOPPED or count >= _MANY
     who = enumerated(sorted({one.application or one.role or "?" for one in behind})[:3])
     wait = "wait" if count != 1 else "waits"
+    severity = _severity(behind)
     return Finding(
         id="lock-queue",
-        severity=Severity.DANGER if severe else Severity.TO_DO,
+        severity=severity,
         text=f"{plural(count, 'session')} of {who} {wait} for a lock of {_holder(pid, root)}, "
         f"the longest for {pretty_duration(longest)}",
         consequence="they do nothing until it ends, and whoever needs the same lock joins them",
-        harm_in=0.0,
+        harm_in=None if severity is Severity.TO_KNOW else 0.0,
         cost=state.of_connections(count),
         since=state.at - longest,
         evidence=(
@@ -194,8 +199,50 @@ def _queue(
             *_behind(behind),
         ),
         basis="pg_stat_activity and pg_locks, now",
-        remedy=(Command(f"SELECT pg_terminate_backend({pid});"),) if pid else _rolled_back(root),
+        remedy=_freed(pid, root, behind, severity),
     )  # fmt: skip
+
+
+def _severity(behind: Sequence[Session]) -> Severity:
+    """By those alone whose lock stops an application; one of an unknown kind may."""
+    stopped = [one for one in behind if not one.waits_for or one.waits_for_kind in _STOPPING]
+    longest = max((one.state_seconds or 0 for one in stopped), default=0)
+    if longest >= _STOPPED or len(stopped) >= _MANY:
+        return Severity.DANGER
+    return Severity.TO_DO if longest >= _NOTICED else Severity.TO_KNOW
+
+
+def _freed(
+    pid: int, root: Session | None, behind: Sequence[Session], severity: Severity
+) -> tuple[str, ...]:
+    """What lets the queue go on, and undoes the least."""
+    if not pid:
+        return _rolled_back(root)
+    kind = root.backend_type if root else None
+    if kind == "startup":
+        return (
+            "End the transaction on the primary that has locked the table: replay holds its lock "
+            "until it ends, and cannot be terminated",
+        )
+    first = [one for one in behind if pid in one.blocked_by]
+    snapshot = all(one.waits_for_kind == "virtualxid" for one in first)
+    if kind == "autovacuum worker" or (
+        snapshot and severity is not Severity.TO_KNOW and not (root and root.idle_in_transaction)
+    ):
+        why = (
+            "The vacuum would begin again, and may be the one that prevents wraparound"
+            if kind == "autovacuum worker" else "It holds nothing but its snapshot"
+        )  # fmt: skip
+        return (
+            f"{why}: let it go on, cancel what waits for it, and repeat that later:",
+            *(Command(f"SELECT pg_cancel_backend({one.pid});") for one in first[:_SHOWN]),
+        )
+    if severity is Severity.TO_KNOW:
+        return (
+            "Let it end, if it is meant so; if not:",
+            Command(f"SELECT pg_terminate_backend({pid});"),
+        )
+    return (Command(f"SELECT pg_terminate_backend({pid});"),)
 
 
 def _rolled_back(prepared: Session | None) -> tuple[str, ...]:
@@ -243,8 +290,11 @@ _LISTED: Final = 100
 def _holder(pid: int, root: Session | None) -> str:
     if root is None:
         return f"process {pid}" if pid else "a prepared transaction"
+    if root.backend_type == "startup":
+        return f"replay (process {pid})"
     if root.state is None:
-        return f"{root.who}, of which this role may not see more"
+        hidden = "" if root.backend_type else ", of which this role may not see more"
+        return f"{root.who}{hidden}"
     return f"{root.who}, {root.state} for {pretty_duration(root.state_seconds or 0)}"
 
 
@@ -255,5 +305,5 @@ def _described(one: Session) -> str:
         wait = f", waits for {_waits_for(one)} for {pretty_duration(one.state_seconds or 0)}"
     last = "last statement" if one.idle_in_transaction else "statement"
     text = f"; {last} {cut(one.statement, _TEXT)}" if one.statement else ""
-    state = one.state or "hidden"
+    state = one.state or one.backend_type or "hidden"
     return f"{one.who}, role {one.role}, database {one.database}{place}: {state}{wait}{text}"

@@ -22,23 +22,30 @@ _SYNCHRONOUS: Final = "documentation: Synchronous Replication"
 _SHOWN: Final = 5
 #: FIRST 2 (a, b), ANY 1 (a, b) and 2 (a, b); a list alone asks for one. Source: syncrep_gram.y.
 _ASKED: Final = re.compile(r"\s*(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(", re.IGNORECASE)
+#: Where the server takes their word for what they have. Source: syncrep.c, SyncRepReleaseWaiters.
+_RELEASES: Final = frozenset({"streaming", "stopping"})
 
 
-def _waited_for(state: State) -> tuple[int, list[Standby]] | None:
-    """How many standbys each commit waits for, and those attached that count; None: for none."""
+def _waited_for(state: State) -> tuple[int, list[Standby], list[Standby]] | None:
+    """How many standbys each commit waits for, those attached that count, and the other ones on
+    the list; None: for none.
+    """
     names, level = state.setting("synchronous_standby_names"), state.setting("synchronous_commit")
     if not names or state.server.standby or level in {"off", "local"}:
         return None
     asked = _ASKED.match(names)
-    attached = [
-        one for one in state.standbys if one.sync_state in {"sync", "potential", "quorum"}
+    listed = [one for one in state.standbys if one.sync_state in {"sync", "potential", "quorum"}]
+    count = [
+        one for one in listed
+        if one.state in _RELEASES and (one.replays or level != "remote_apply")
     ]  # fmt: skip
-    return int(asked[1]) if asked else 1, attached
+    return int(asked[1]) if asked else 1, count, [one for one in listed if one not in count]
 
 
 @check(
     "synchronous-standby-missing",
-    judged="fewer synchronous standbys are attached than synchronous_standby_names asks for",
+    judged="fewer synchronous standbys stream than synchronous_standby_names asks for; one that "
+    "still catches up does not count, nor, with remote_apply, one that only stores WAL",
     source=_SYNCHRONOUS,
     remedy="Start the standby, or take it off synchronous_standby_names.",
     needs=("standbys",),
@@ -48,22 +55,33 @@ def synchronous_standby_missing(state: State) -> Iterator[Finding]:
     found = _waited_for(state)
     if found is None or len(found[1]) >= found[0]:
         return
-    asked, attached = found
+    asked, attached, useless = found
     there = "no synchronous standby"
     if attached:
         there = f"only {len(attached)} of {asked} synchronous standbys"
+    verb = "are" if len(attached) > 1 else "is"
     yield Finding(
         id="synchronous-standby-missing",
         severity=Severity.DANGER,
-        text=f"{there} {'are' if len(attached) > 1 else 'is'} attached, but "
+        text=f"{there} {verb} {'of use' if useless else 'attached'}, but "
         f"synchronous_standby_names is {state.setting('synchronous_standby_names')!r}",
         consequence="every commit waits until "
-        + ("the others attach" if attached else "one attaches"),
+        + ("the others are there" if attached else "one is there"),
         harm_in=0.0,
         cost=1.0,
+        evidence=tuple(
+            f"{one.name} is attached, but "
+            + (
+                "replays nothing, and synchronous_commit is remote_apply"
+                if one.state in _RELEASES
+                else f"not ready yet ({one.state})"
+            )
+            for one in useless[:_SHOWN]
+        ),
         basis="pg_stat_replication, now",
         remedy=(
-            "Start the standby; or, and then the next failover can lose commits:",
+            "Start the standby, or wait until it has caught up; or, and then the next failover can "
+            "lose commits:",
             state.server.platform.remedy(synchronous_standby_names="''"),
         ),
     )
@@ -84,7 +102,7 @@ def synchronous_standby_single(state: State) -> Iterator[Finding]:
     found = _waited_for(state)
     if found is None or len(found[1]) != found[0]:
         return
-    asked, attached = found
+    asked, attached, _ = found
     yield Finding(
         id="synchronous-standby-single",
         severity=Severity.TO_KNOW,
@@ -101,8 +119,8 @@ def synchronous_standby_single(state: State) -> Iterator[Finding]:
 
 @check(
     "standby-gone",
-    judged="physical slots hold WAL for standbys, none of them is in use, and no standby is "
-    "attached; what slot-keeps-wal tells is not told again",
+    judged="an idle physical slot holds WAL for a standby, and no standby is attached; what only "
+    "stores WAL is none, and what slot-keeps-wal tells is not told again",
     source="documentation: Log-Shipping Standby Servers, Replication Slots",
     remedy="Start the standby; if there is none any more, drop its slot.",
     needs=("standbys", "slots"),
@@ -144,7 +162,7 @@ def slot_not_synchronized(state: State) -> Iterator[Finding]:
         one for one in state.server.slots
         if one.kind == "logical" and one.failover is False and not one.temporary
     ]  # fmt: skip
-    standby = any(not one.logical for one in state.standbys)
+    standby = any(one.replays for one in state.standbys)
     if state.server.standby or not standby or not slots:
         return
     names = first_few([one.name for one in slots], _SHOWN)
@@ -177,7 +195,7 @@ def slot_not_synchronized(state: State) -> Iterator[Finding]:
 )
 def replication_timeout_off(state: State) -> Iterator[Finding]:
     """The other side of replication may vanish, and nobody notices before the kernel does."""
-    followed = [one for one in state.standbys if not one.logical]
+    followed = [one for one in state.standbys if one.replays]
     for name, used, other in (
         ("wal_sender_timeout", bool(followed), "a standby"),
         ("wal_receiver_timeout", state.receiver is not None, "the primary"),

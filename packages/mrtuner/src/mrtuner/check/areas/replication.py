@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from mrtuner.check.catalogue import check
+from mrtuner.check.catalogue import CannotJudge, check
 from mrtuner.check.state import State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.model import Slot
-from mrtuner.tuning.suggestions import kept_by, not_archived
-from mrtuner.units import GiB, pretty_bytes, pretty_duration
+from mrtuner.postgres.read import WAITING_WAL
+from mrtuner.tuning.suggestions import kept_by, not_archived, slot_cap
+from mrtuner.units import GiB, MiB, pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier, literal
 from mrtuner.wording import plural
 
@@ -19,6 +20,8 @@ SLOTS: Final = "documentation: Replication Slots; max_slot_wal_keep_size"
 #: Behind by this much, a takeover takes noticeable time; chosen, not measured.
 _BEHIND: Final = GiB
 _LATE: Final = 60.0
+#: Waits for replay and is not just on its way, while one long transaction writes: a segment.
+_MUCH: Final = 16 * MiB
 #: Without new transactions for so long, a standby that receives nothing is stale, and a slot
 #: without a consumer for so long forgotten [s].
 _STALE: Final = 300.0
@@ -35,7 +38,8 @@ def until_full(state: State) -> float | None:
 
 @check(
     "slot-keeps-wal",
-    judged="a slot keeps more WAL than max_wal_size, or has lost WAL, or is about to lose it",
+    judged="a slot keeps more WAL than max_wal_size (danger: without end, for nobody or until the "
+    "disk is full within a day), or has lost WAL, or loses it at the next checkpoint (danger)",
     source=SLOTS,
     remedy="Start the consumer, or drop the slot; a consumer that lost WAL is set up again.",
     needs=("slots",),
@@ -43,30 +47,31 @@ def until_full(state: State) -> float | None:
 def slot_keeps_wal(state: State) -> Iterator[Finding]:
     """A replication slot keeps WAL for a consumer that does not fetch it.
 
-    The server keeps that WAL until its volume is full, and then stops. A consumer that lost WAL
-    must be set up again.
+    The server keeps that WAL until its volume is full, and then stops. With max_slot_wal_keep_size
+    the slot loses it instead, and its consumer must be set up again.
     """
-    alone = unfollowed(state)
+    alone, full = unfollowed(state), until_full(state)
     for slot in state.server.slots:
-        one = kept_by(slot, state.server)
-        if one is None:
-            continue
-        grows = one.severity is Severity.DANGER
-        also = "; if this server goes away, nothing can take over" if slot in alone else ""
-        yield replace(
-            one, harm_in=until_full(state) if grows else None, cost=state.of_volume(slot.retained),
-            consequence=one.consequence + also,
-        )  # fmt: skip
+        one = kept_by(slot, state.server, full)
+        if one is not None:
+            also = "; if this server goes away, nothing can take over" if slot in alone else ""
+            yield replace(
+                one, cost=state.of_volume(slot.retained), consequence=one.consequence + also
+            )
 
 
 def unfollowed(state: State) -> tuple[Slot, ...]:
-    """The slots for standbys of a primary that no standby follows."""
-    slots = tuple(
+    """The idle slots for standbys of a primary that no standby follows.
+
+    A slot in use may be that of a program which only stores WAL.
+    """
+    if state.server.standby or any(one.replays for one in state.standbys):
+        return ()
+    return tuple(
         one for one in state.server.slots
-        if one.kind == "physical" and not one.temporary and one.retained is not None
+        if one.kind == "physical" and not one.temporary and not one.active
+        and one.retained is not None
     )  # fmt: skip
-    followed = any(one.active for one in slots) or any(not one.logical for one in state.standbys)
-    return () if state.server.standby or followed else slots
 
 
 @check(
@@ -88,11 +93,12 @@ def consumer_gone(state: State) -> Iterator[Finding]:
         if kept_by(one, state.server):
             continue
         since = f" for {pretty_duration(one.idle)}" if one.idle is not None else ""
+        full = "the disk is full" if slot_cap(state.server) is None else "it loses that"
         yield Finding(
             id="consumer-gone",
             severity=Severity.TO_DO if since else Severity.TO_KNOW,
             text=f"logical slot {one.name} has no consumer{since}",
-            consequence="WAL and old rows of catalogs pile up for it, until the disk is full",
+            consequence=f"old rows of catalogs pile up for it, and WAL until {full}",
             cost=state.of_volume(one.retained),
             since=None if one.idle is None else state.at - one.idle,
             basis="pg_replication_slots, now",
@@ -105,7 +111,8 @@ def consumer_gone(state: State) -> Iterator[Finding]:
 
 @check(
     "archiving-fails",
-    judged="the last attempt to archive failed, or more WAL than max_wal_size waits for it",
+    judged="archive_mode is on without a command or library, the last attempt to archive failed, "
+    "or more WAL than max_wal_size waits for it",
     source="documentation: Continuous Archiving; pg_stat_archiver",
     remedy="Repair archive_command, whose error is in the server's log; a faster one if it is "
     "late.",
@@ -113,8 +120,12 @@ def consumer_gone(state: State) -> Iterator[Finding]:
 )
 def archiving_fails(state: State) -> Iterator[Finding]:
     """WAL is not archived: no backup reaches beyond it, and it piles up until the disk is full."""
+    found = tuple(not_archived(state.server))
+    unread = state.missing.get(WAITING_WAL)
+    if unread is not None and not found:
+        raise CannotJudge(unread.why, unread.supply)
     behind = state.server.archiver.behind if state.server.archiver else None
-    for one in not_archived(state.server):
+    for one in found:
         yield replace(one, harm_in=until_full(state), cost=state.of_volume(behind))
 
 
@@ -133,7 +144,7 @@ def replication_lag(state: State) -> Iterator[Finding]:
     for one in state.standbys:
         late = (one.behind or 0) >= _BEHIND or (one.seconds or 0) >= _LATE
         streams = one.state in {None, "streaming"}
-        if one.logical or (not late and streams):
+        if not one.replays or (not late and streams):
             continue
         where = f"{one.name} at {one.address}" if one.address else one.name
         behind = [pretty_bytes(one.behind)] if one.behind else []
@@ -157,9 +168,12 @@ def replication_lag(state: State) -> Iterator[Finding]:
 
 @check(
     "standby-stale",
-    judged="replay is paused, or nothing is received and nothing was replayed for five minutes",
-    source="documentation: Hot Standby; pg_stat_wal_receiver",
-    remedy="Resume replay, or repair its connection to the primary.",
+    judged="replay is paused; or nothing was replayed for five minutes, more than "
+    "recovery_min_apply_delay, and it does not stream (to know, if it has an archive and no "
+    "primary_conninfo: the primary may be idle), or 16 MB wait for replay, or a query holds it up",
+    source="documentation: Hot Standby; pg_stat_wal_receiver; the limits are chosen",
+    remedy="Resume replay, end the query that holds it up, or repair its connection to the "
+    "primary.",
     needs=("receiver",),
 )
 def standby_stale(state: State) -> Iterator[Finding]:
@@ -169,19 +183,48 @@ def standby_stale(state: State) -> Iterator[Finding]:
         return
     if found.paused:
         yield _stale("replay is paused", Command("SELECT pg_wal_replay_resume();"))
-    elif not found.streaming and (found.idle_seconds is None or found.idle_seconds >= _STALE):
-        since = pretty_duration(found.idle_seconds) if found.idle_seconds else "an unknown time"
-        yield _stale(
+        return
+    idle, wanted = found.idle_seconds, int(state.setting("recovery_min_apply_delay") or 0) / 1000
+    if idle is not None and idle - wanted < _STALE:
+        return
+    since = "an unknown time" if idle is None else pretty_duration(idle)
+    waiting = found.waiting or 0
+    if found.held or (idle is not None and waiting >= _MUCH):
+        more = f", and {pretty_bytes(waiting)} of WAL wait for replay" if waiting else ""
+        yield replace(
+            _stale(
+                f"the last transaction that it replayed is {since} old{more}",
+                "A query that runs for long can hold up replay, as long as "
+                "max_standby_streaming_delay allows; the oldest ones:",
+                Command(
+                    "SELECT pid, xact_start, left(query, 100) FROM pg_stat_activity "
+                    "WHERE xact_start IS NOT NULL ORDER BY 2 LIMIT 5;"
+                ),
+            ),
+            severity=Severity.TO_DO,
+            consequence="it answers with old rows, and takes over only when all that is replayed",
+        )
+    elif not found.streaming:
+        archive = state.setting("restore_command") and state.setting("primary_conninfo") == ""
+        one = _stale(
             f"it does not stream, and has replayed nothing for {since}",
             "Read its log: a wrong primary_conninfo, or WAL that the primary has removed",
         )
+        if archive:
+            one = replace(
+                one, severity=Severity.TO_KNOW,
+                text=f"this standby has replayed nothing from its archive for {since}",
+                consequence="if its primary was not idle meanwhile, it answers with old rows",
+                remedy=("Compare pg_last_wal_replay_lsn() here with pg_current_wal_lsn() there",),
+            )  # fmt: skip
+        yield one
 
 
-def _stale(text: str, remedy: str) -> Finding:
+def _stale(text: str, *remedy: str) -> Finding:
     return Finding(
         id="standby-stale", severity=Severity.DANGER, text=f"this standby is stale: {text}",
         consequence="it answers with old rows, and cannot take over without losing the rest",
-        cost=1.0, basis="pg_stat_wal_receiver, now", remedy=(remedy,),
+        cost=1.0, basis="pg_stat_wal_receiver, now", remedy=remedy,
     )  # fmt: skip
 
 

@@ -37,13 +37,26 @@ def memory_overcommitted(state: State) -> Iterator[Finding]:
 
 @check(
     "durability-off",
-    judged="fsync or full_page_writes is off",
-    source="documentation: Write Ahead Log, Settings",
-    remedy="Switch it on.",
+    judged="fsync or full_page_writes is off (not on Neon, which keeps data elsewhere), or "
+    "zero_damaged_pages or ignore_checksum_failure on; synchronous_commit is off (to know)",
+    source="documentation: Write Ahead Log, Settings; Developer Options",
+    remedy="Switch it back.",
 )
 def durability_off(state: State) -> Iterator[Finding]:
     """A crash of the machine can destroy data that were committed, or every database."""
     yield from from_tuning(state, "durability-off")
+    if state.setting("synchronous_commit") == "off":
+        yield Finding(
+            id="durability-off",
+            severity=Severity.TO_KNOW,
+            text="synchronous_commit is off",
+            consequence="the last commits before a crash are lost, and nothing else is damaged",
+            basis="pg_settings, now",
+            remedy=(
+                "Keep it where the application can do without them; if not:",
+                state.server.platform.remedy(synchronous_commit="on"),
+            ),
+        )
 
 
 @check(

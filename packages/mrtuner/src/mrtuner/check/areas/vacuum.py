@@ -98,8 +98,10 @@ def _frozen(state: State, database: str) -> Iterator[str]:
 
 @check(
     "horizon-held",
-    judged="something is five minutes old, or its snapshot 100,000 transactions, and vacuum must "
-    "keep rows for it; or a temporary table is older than the age at which a vacuum is forced",
+    judged="vacuum must keep rows for an idle session of five minutes (of one minute, if its "
+    "snapshot is 100,000 transactions back), one that has worked for an hour, a prepared "
+    "transaction of five minutes, or whatever else is 100,000 transactions back; or a temporary "
+    "table is older than the age at which a vacuum is forced",
     source="procarray.c, ComputeXidHorizons; autovacuum.c, do_autovacuum; the limits are chosen",
     remedy="End the session or the prepared transaction, or drop the slot.",
     needs=("sessions", "what holds back dead rows"),

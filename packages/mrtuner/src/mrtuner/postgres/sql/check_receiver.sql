@@ -1,6 +1,11 @@
--- What a standby receives and replays; no row on a primary.
+-- What a standby receives and replays; no row on a primary. `held`: replay waits for a query here.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_wal_receiver WHERE status = 'streaming') AS streaming,
        pg_is_wal_replay_paused() AS paused,
-       greatest(pg_last_wal_receive_lsn() - pg_last_wal_replay_lsn(), 0)::bigint AS waiting,
+       CASE WHEN pg_last_wal_receive_lsn() IS NOT NULL -- else greatest would return 0
+            THEN greatest(pg_last_wal_receive_lsn() - pg_last_wal_replay_lsn(), 0)::bigint
+       END AS waiting,
+       EXISTS (SELECT FROM pg_catalog.pg_stat_activity
+               WHERE backend_type = 'startup' AND (wait_event LIKE 'RecoveryConflict%'
+                     OR wait_event_type IN ('Lock', 'BufferPin'))) AS held,
        extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8 AS idle_seconds
 WHERE pg_is_in_recovery()
