@@ -357,6 +357,21 @@ def test_an_index_is_not_invalid_while_its_table_is_reindexed(
         assert {"invalid-index", "duplicate-index"} <= set(report.passed)
 
 
+def test_an_index_stays_invalid_while_another_one_is_built(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE TABLE t (a int, b int)", "INSERT INTO t VALUES (1, 1), (1, 2)")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        sql(cluster.dsn(), "CREATE UNIQUE INDEX CONCURRENTLY failed ON t (a)")
+    with psycopg.connect(cluster.dsn()) as writer, ThreadPoolExecutor() as pool:
+        writer.execute("INSERT INTO t VALUES (1, 1)")
+        build = pool.submit(sql, cluster.dsn(), "CREATE INDEX CONCURRENTLY built ON t (b)")
+        until(lambda: sql(cluster.dsn(), _NEW_INDEXES) == [(2,)])
+        texts = [one.text for one in checked(cluster).findings if one.id == "invalid-index"]
+        writer.rollback()
+        build.result()
+    assert texts == ["index public.failed of t is invalid"]
+
+
 #: Once the builder waits for the writer.
 _NEW_INDEXES = (
     "SELECT count(*) FROM pg_index AS i, pg_stat_activity AS a "

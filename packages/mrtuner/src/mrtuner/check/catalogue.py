@@ -2,7 +2,7 @@
 
     @check(
         "invalid-index",
-        judged="pg_index.indisvalid is false, and no session builds an index of the table",
+        judged="pg_index.indisvalid is false, and no session builds it or all of its table",
         source="documentation: CREATE INDEX, Building Indexes Concurrently",
         remedy="Build it again with REINDEX INDEX CONCURRENTLY.",
         needs=("indexes",),

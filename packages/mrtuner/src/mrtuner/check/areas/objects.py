@@ -131,7 +131,7 @@ def _widened(state: State, schema: str, table: str, column: str) -> Iterator[str
 
 @check(
     "invalid-index",
-    judged="pg_index.indisvalid is false, and no session builds an index of the table",
+    judged="pg_index.indisvalid is false, and no session builds it or all of its table",
     source="documentation: CREATE INDEX, Building Indexes Concurrently",
     remedy="Build it again with REINDEX INDEX CONCURRENTLY, or drop what a failed one left behind.",
     needs=("indexes",),

@@ -31,10 +31,13 @@ WITH index AS (
 SELECT schema, "table", name, size, valid, "unique", scans, enforces, same_as,
        -- REINDEX TABLE CONCURRENTLY makes all its indexes first and reports one at a time, to some roles
        -- none; but it keeps a lock on the table, which every role sees.
-       NOT valid AND indrelid IN (
-           SELECT l.relation FROM pg_catalog.pg_stat_progress_create_index AS p
+       NOT valid AND EXISTS (
+           SELECT FROM pg_catalog.pg_stat_progress_create_index AS p
            JOIN pg_catalog.pg_locks AS l ON l.pid = p.pid
-           WHERE p.datname = current_database() AND l.mode = 'ShareUpdateExclusiveLock'
+           WHERE l.relation = indrelid AND l.mode = 'ShareUpdateExclusiveLock'
+             AND p.datname = current_database()
+             AND (p.index_relid = indexrelid
+                  OR p.command IS DISTINCT FROM 'CREATE INDEX CONCURRENTLY')
        ) AS building
 FROM compared
 WHERE NOT valid OR same_as IS NOT NULL OR scans = 0 AND NOT enforces AND size >= 10485760
