@@ -515,8 +515,8 @@ def test_a_wait_that_is_meant_is_no_danger_however_long(
     assert f"waits for a lock of leader (process {pid})" in found.text
     assert any(f"waits for {kind}" in one for one in found.evidence)
     assert found.remedy == (
-        f"Let it end, if it is meant so; if not: SELECT pg_terminate_backend({pid})",
-    )
+        "Let it end, if it is meant so; if not:", f"SELECT pg_terminate_backend({pid});",
+    )  # fmt: skip
 
 
 # --- the command

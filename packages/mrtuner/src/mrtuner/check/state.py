@@ -79,10 +79,8 @@ class Session:
         """``nightly-import (process 9733)``, or ``prepared transaction payment-17``."""
         if not self.pid:
             return f"prepared transaction {named(self.application)}"
-        return (
-            f"{named(self.application or self.role or self.backend_type or '?')} "
-            f"(process {self.pid})"
-        )
+        given = self.application or self.role
+        return f"{named(given) if given else self.backend_type or '?'} (process {self.pid})"
 
     @property
     def waits_for_kind(self) -> str:
