@@ -23,6 +23,7 @@ from mrtuner.check.state import Session
 from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.tuning import gather
+from mrtuner.units import Bytes
 from servers import debian_binaries, sql
 from waiting import until
 
@@ -78,7 +79,16 @@ def test_commits_may_wait_for_a_program_that_only_stores_wal(
     configured(primary, "synchronous_standby_names", "barman_receive_wal")
     assert len(found(primary, "synchronous-standby-missing")) == 1
     dsn = f"{primary.dsn()} application_name=barman_receive_wal"
-    command = [program, "--synchronous", "--slot", "barman", "-D", tmp_path, "-d", dsn]
+    command: list[str | Path] = [
+        program,
+        "--synchronous",
+        "--slot",
+        "barman",
+        "-D",
+        tmp_path,
+        "-d",
+        dsn,
+    ]
     with (
         subprocess.Popen(command, stderr=subprocess.DEVNULL) as receiver,
         ExitStack() as stack,
@@ -304,7 +314,7 @@ def test_a_slot_is_told_once(new_cluster: NewCluster) -> None:
         "SELECT pg_create_logical_replication_slot('news', 'pgoutput')",
     )
     state = read(cluster.dsn(), gather.flags(memory="8GB"))
-    slots = tuple(replace(one, retained=64 << 30, idle=300.0) for one in state.server.slots)
+    slots = tuple(replace(one, retained=Bytes(64 << 30), idle=300.0) for one in state.server.slots)
     server = replace(state.server, slots=slots)
     found = judged("here", replace(state, server=server)).findings
     about = {one.text: (one.id, one.consequence) for one in found if "slot" in one.text}
