@@ -79,7 +79,16 @@ def test_commits_may_wait_for_a_program_that_only_stores_wal(
     configured(primary, "synchronous_standby_names", "barman_receive_wal")
     assert len(found(primary, "synchronous-standby-missing")) == 1
     dsn = f"{primary.dsn()} application_name=barman_receive_wal"
-    command = [program, "--synchronous", "--slot", "barman", "-D", tmp_path, "-d", dsn]
+    command: list[str | Path] = [
+        program,
+        "--synchronous",
+        "--slot",
+        "barman",
+        "-D",
+        tmp_path,
+        "-d",
+        dsn,
+    ]
     with (
         subprocess.Popen(command, stderr=subprocess.DEVNULL) as receiver,
         ExitStack() as stack,
