@@ -12,7 +12,7 @@ from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.blocking import roots
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, literal
-from mrtuner.wording import cut, enumerated, plural
+from mrtuner.wording import cut, enumerated, named, plural
 
 CONNECTIONS: Final = "documentation: Connections and Authentication"
 #: Shares of a limit from which on it is near; chosen, not measured.
@@ -182,7 +182,7 @@ def _queue(
     state: State, pid: int, root: Session | None, behind: Sequence[Session], longest: float
 ) -> Finding:
     count = max(len(behind), state.waiting) if len(behind) >= _LISTED else len(behind)
-    who = enumerated(sorted({one.application or one.role or "?" for one in behind})[:3])
+    who = enumerated(sorted({named(one.application or one.role or "?") for one in behind})[:3])
     wait = "wait" if count != 1 else "waits"
     severity = _severity(behind)
     return Finding(
@@ -274,7 +274,8 @@ def _behind(behind: Sequence[Session]) -> Iterator[str]:
             yield _described(first)
         else:
             yield (
-                f"{len(group)} sessions of {first.application or 'unnamed'}, role {first.role}: "
+                f"{len(group)} sessions of {named(first.application or 'unnamed')}, "
+                f"role {named(first.role or '?')}: "
                 f"wait for {_waits_for(first)}; statement {cut(first.statement, _TEXT)}"
             )
 
@@ -306,4 +307,5 @@ def _described(one: Session) -> str:
     last = "last statement" if one.idle_in_transaction else "statement"
     text = f"; {last} {cut(one.statement, _TEXT)}" if one.statement else ""
     state = one.state or one.backend_type or "hidden"
-    return f"{one.who}, role {one.role}, database {one.database}{place}: {state}{wait}{text}"
+    where = f"role {named(one.role or '?')}, database {named(one.database or '?')}"
+    return f"{one.who}, {where}{place}: {state}{wait}{text}"
