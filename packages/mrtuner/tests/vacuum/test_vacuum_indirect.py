@@ -14,8 +14,8 @@ from vacuum_tables import picture, sample, table
 from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.vacuum import Vacuum, judge
-from mrtuner.vacuum.blockers import Look, blockers
 from mrtuner.vacuum.document import vacuum_document
+from mrtuner.vacuum.horizon_blockers import Look, blockers
 from mrtuner.vacuum.model import HorizonBlocker
 from mrtuner.vacuum.text import lines
 from servers import sql

@@ -8,8 +8,8 @@ import pytest
 from vacuum_tables import SETTINGS, picture, rates, sample, table, toast
 
 from mrtuner.vacuum import TableKind, Vacuum, judge
-from mrtuner.vacuum.blockers import Look, blockers
 from mrtuner.vacuum.document import vacuum_document
+from mrtuner.vacuum.horizon_blockers import Look, blockers
 from mrtuner.vacuum.model import HorizonBlocker, ServerSetting
 from mrtuner.vacuum.text import lines
 from mrtuner.vacuum.toast import amplification, chunks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrtuner.vacuum.assess import Vacuum, judge, vacuum
-from mrtuner.vacuum.blockers import Thresholds
+from mrtuner.vacuum.horizon_blockers import Thresholds
 from mrtuner.vacuum.model import TableKind, TableReport
 from mrtuner.vacuum.read import Enough
 

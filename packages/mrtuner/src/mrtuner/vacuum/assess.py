@@ -10,9 +10,9 @@ from typing import Any, Final
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
 from mrtuner.postgres.model import Platform
-from mrtuner.vacuum.blockers import USUAL, Thresholds, distortion
 from mrtuner.vacuum.classify import classify
 from mrtuner.vacuum.commands import literal
+from mrtuner.vacuum.horizon_blockers import USUAL, Thresholds, distortion
 from mrtuner.vacuum.model import (
     Picture,
     Rates,

@@ -11,7 +11,7 @@ from mrtuner.facts import Missing
 from mrtuner.postgres.connect import translated
 from mrtuner.postgres.read import read_platform
 from mrtuner.postgres.reader import SEE_STATS, Row, not_read, refused, rows_of
-from mrtuner.vacuum.blockers import USUAL, Look, Thresholds, blockers
+from mrtuner.vacuum.horizon_blockers import USUAL, Look, Thresholds, blockers
 from mrtuner.vacuum.model import Moment, Picture, Sample, Table, ToastTable
 from mrtuner.vacuum.wraparound import oldest, unfrozen
 
