@@ -54,13 +54,16 @@ def first_few(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
-def named(name: str) -> str:
+def as_name(*parts: str) -> str:
     """Return a name of others within a sentence: in quotation marks, unless it is a plain word.
 
-    >>> named("nightly-import"), named("x; DROP TABLE t; --")
-    ('nightly-import', '"x; DROP TABLE t; --"')
+    >>> as_name("nightly-import"), as_name("public", "x; DROP TABLE t; --")
+    ('nightly-import', 'public."x; DROP TABLE t; --"')
     """
-    return name if re.fullmatch(r"[\w.:@/-]+", name) else '"' + name.replace('"', '""') + '"'
+    return ".".join(
+        one if re.fullmatch(r"[\w.:@/-]+", one) else '"' + one.replace('"', '""') + '"'
+        for one in parts
+    )
 
 
 def cut(text: str, most: int) -> str:

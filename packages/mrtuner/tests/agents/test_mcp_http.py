@@ -177,6 +177,7 @@ def test_a_password_cannot_be_guessed_here_either(viewer: Viewer) -> None:
 
 
 def test_without_tools_there_is_nothing(store: Path, access: Access) -> None:
+    require(PAGE)
     with serving_here(store, access=access) as viewer:
         assert sent(viewer, **BEARER)[0] in {404, 405}
 

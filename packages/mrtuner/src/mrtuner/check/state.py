@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mrtuner.facts import Missing
 from mrtuner.findings import UNKNOWN
-from mrtuner.wording import named
+from mrtuner.wording import as_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +39,8 @@ class SessionGroup:
     @property
     def who(self) -> str:
         """``shop (role app, database shop)``."""
-        role, database = named(self.role or "?"), named(self.database or "?")
-        return f"{named(self.application or 'unnamed')} (role {role}, database {database})"
+        role, database = as_name(self.role or "?"), as_name(self.database or "?")
+        return f"{as_name(self.application or 'unnamed')} (role {role}, database {database})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +78,9 @@ class Session:
     def who(self) -> str:
         """``nightly-import (process 9733)``, or ``prepared transaction payment-17``."""
         if not self.pid:
-            return f"prepared transaction {named(self.application)}"
+            return f"prepared transaction {as_name(self.application)}"
         given = self.application or self.role
-        return f"{named(given) if given else self.backend_type or '?'} (process {self.pid})"
+        return f"{as_name(given) if given else self.backend_type or '?'} (process {self.pid})"
 
     @property
     def waits_for_kind(self) -> str:

@@ -58,7 +58,10 @@ def _finding(one: Finding, prefix: str, look: Look) -> Iterator[str]:
     for line in one.evidence:
         yield from paragraph(line, look, style="quiet")
     for text in one.remedy:
-        yield f"    {text}" if text in one.commands else f"  → {text}"
+        if text in one.commands:
+            yield f"    {text}"
+        else:
+            yield from paragraph(f"→ {text}", look)
 
 
 def when(one: Finding) -> str:

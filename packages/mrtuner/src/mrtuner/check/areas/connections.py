@@ -12,7 +12,7 @@ from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.blocking import roots
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, literal
-from mrtuner.wording import cut, enumerated, named, plural
+from mrtuner.wording import as_name, cut, enumerated, plural
 
 CONNECTIONS: Final = "documentation: Connections and Authentication"
 #: Shares of a limit from which on it is near; chosen, not measured.
@@ -52,7 +52,8 @@ def connections_near_limit(state: State) -> Iterator[Finding]:
             mine = [one for one in state.groups if getattr(one, limit.kind) == limit.name]
             kind = limit.kind.upper()
             yield from _near(
-                f"{limit.kind} {limit.name}", sum(one.sessions for one in mine), limit.most, mine,
+                f"{limit.kind} {as_name(limit.name)}", sum(one.sessions for one in mine),
+                limit.most, mine,
                 f"or{', on the primary' if state.server.standby else ''}:",
                 Command(f"ALTER {kind} {identifier(limit.name)} "
                         f"CONNECTION LIMIT {2 * limit.most};"),
@@ -182,7 +183,7 @@ def _queue(
     state: State, pid: int, root: Session | None, behind: Sequence[Session], longest: float
 ) -> Finding:
     count = max(len(behind), state.waiting) if len(behind) >= _LISTED else len(behind)
-    who = enumerated(sorted({named(one.application or one.role or "?") for one in behind})[:3])
+    who = enumerated(sorted({as_name(one.application or one.role or "?") for one in behind})[:3])
     wait = "wait" if count != 1 else "waits"
     severity = _severity(behind)
     return Finding(
@@ -274,8 +275,8 @@ def _behind(behind: Sequence[Session]) -> Iterator[str]:
             yield _described(first)
         else:
             yield (
-                f"{len(group)} sessions of {named(first.application or 'unnamed')}, "
-                f"role {named(first.role or '?')}: "
+                f"{len(group)} sessions of {as_name(first.application or 'unnamed')}, "
+                f"role {as_name(first.role or '?')}: "
                 f"wait for {_waits_for(first)}; statement {cut(first.statement, _TEXT)}"
             )
 
@@ -307,5 +308,5 @@ def _described(one: Session) -> str:
     last = "last statement" if one.idle_in_transaction else "statement"
     text = f"; {last} {cut(one.statement, _TEXT)}" if one.statement else ""
     state = one.state or one.backend_type or "hidden"
-    where = f"role {named(one.role or '?')}, database {named(one.database or '?')}"
+    where = f"role {as_name(one.role or '?')}, database {as_name(one.database or '?')}"
     return f"{one.who}, {where}{place}: {state}{wait}{text}"

@@ -16,7 +16,7 @@ from mrtuner.findings import Command, Finding, Severity
 from mrtuner.tuning.suggestions import kept_by
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, literal
-from mrtuner.wording import first_few, plural
+from mrtuner.wording import as_name, first_few, plural
 
 _SYNCHRONOUS: Final = "documentation: Synchronous Replication"
 _SHOWN: Final = 5
@@ -70,7 +70,7 @@ def synchronous_standby_missing(state: State) -> Iterator[Finding]:
         harm_in=0.0,
         cost=1.0,
         evidence=tuple(
-            f"{one.name} is attached, but "
+            f"{as_name(one.name)} is attached, but "
             + (
                 "replays nothing, and synchronous_commit is remote_apply"
                 if one.state in _RELEASES
@@ -107,7 +107,7 @@ def synchronous_standby_single(state: State) -> Iterator[Finding]:
         id="synchronous-standby-single",
         severity=Severity.TO_KNOW,
         text=f"each commit waits for {plural(asked, 'standby')}, "
-        f"and no more are attached: {first_few([one.name for one in attached], _SHOWN)}",
+        f"and no more are attached: {first_few([as_name(one.name) for one in attached], _SHOWN)}",
         consequence="if one goes away, every session that writes hangs until it is back",
         basis="pg_stat_replication, now",
         remedy=(

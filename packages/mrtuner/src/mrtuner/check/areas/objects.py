@@ -11,7 +11,7 @@ from mrtuner.check.state import Index, State, UnanalyzedTable
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
-from mrtuner.wording import enumerated, first_few, plural
+from mrtuner.wording import as_name, enumerated, first_few, plural
 
 #: The highest number of a type. Source: documentation, Numeric Types.
 _HOLDS: Final = {"smallint": 32_767, "integer": 2_147_483_647}
@@ -36,7 +36,7 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
 
     An integer column ends at 2,147,483,647, whatever its sequence can count to.
     """
-    hidden = [f"{one.schema}.{one.name}" for one in state.sequences if not one.readable]
+    hidden = [as_name(one.schema, one.name) for one in state.sequences if not one.readable]
     for one in state.sequences:
         share = one.share
         if share is None or share < _PLAN:
@@ -45,13 +45,13 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
             [one.table_schema, one.table, one.column]
             if one.table_schema and one.table and one.column else []
         )  # fmt: skip
-        fills = f", which fills {'.'.join(filled[1:])} ({one.type})" if filled else ""
+        fills = f", which fills {as_name(*filled[1:])} ({one.type})" if filled else ""
         sequence = f"{identifier(one.schema)}.{identifier(one.name)}"
         yield Finding(
             id="sequence-exhausted",
             severity=Severity.DANGER if share >= _HASTE else Severity.TO_DO,
-            text=f"{floor(100 * share)}% of sequence {one.schema}.{one.name}{fills} is used: "
-            f"{one.most - (one.last or 0):,} numbers are left",
+            text=f"{floor(100 * share)}% of sequence {as_name(one.schema, one.name)}{fills} is "
+            f"used: {one.most - (one.last or 0):,} numbers are left",
             consequence="then every INSERT that needs one fails",
             cost=share,
             basis="pg_sequences, now",
@@ -80,7 +80,7 @@ def key_exhausted(state: State) -> Iterator[Finding]:
     """A key that the application numbers itself runs out: then every INSERT with a higher number
     fails. As the last ANALYZE saw it; keys in no order, such as hashes, are left out.
     """
-    hidden = [f"{one.schema}.{one.table}" for one in state.keys if not one.readable]
+    hidden = [as_name(one.schema, one.table) for one in state.keys if not one.readable]
     for one in state.keys:
         share = (one.last or 0) / one.most
         if share < _PLAN:
@@ -88,8 +88,9 @@ def key_exhausted(state: State) -> Iterator[Finding]:
         yield Finding(
             id="key-exhausted",
             severity=Severity.DANGER if share >= _HASTE else Severity.TO_DO,
-            text=f"{floor(100 * share)}% of {one.schema}.{one.table}.{one.column} ({one.type}) is "
-            f"used: {one.most - (one.last or 0):,} numbers were left at the last ANALYZE",
+            text=f"{floor(100 * share)}% of {as_name(one.schema, one.table, one.column)} "
+            f"({one.type}) is used: {one.most - (one.last or 0):,} numbers were left at the "
+            "last ANALYZE",
             consequence="then every INSERT of a higher number fails: out of range",
             cost=share,
             basis="pg_stats, as of the last ANALYZE of the table",
@@ -149,7 +150,7 @@ def invalid_index(state: State) -> Iterator[Finding]:
         yield Finding(
             id="invalid-index",
             severity=Severity.TO_DO,
-            text=f"index {one.schema}.{one.name} of {one.table} is invalid",
+            text=f"index {as_name(one.schema, one.name)} of {as_name(one.table)} is invalid",
             consequence="no query uses it and, if it should be unique, it does not enforce that",
             cost=state.of_volume(one.size),
             basis="pg_index, now",
@@ -217,7 +218,7 @@ def _superfluous(name: str, found: Sequence[Index], text: str, basis: str) -> Fi
         text=f"{text}, {pretty_bytes(size)} in all",
         consequence="each is written with every row, and takes memory and disk",
         evidence=tuple(
-            f"{one.schema}.{one.name} of {one.table}, {pretty_bytes(one.size)}"
+            f"{as_name(one.schema, one.name)} of {as_name(one.table)}, {pretty_bytes(one.size)}"
             + (f", the same as {one.same_as}" if one.same_as else "")
             for one in found[:_SHOWN]
         ),
@@ -249,7 +250,7 @@ def never_analyzed(state: State) -> Iterator[Finding]:
     found = [one for one in state.unanalyzed if one.readable]
     if found:
         yield _without_statistics(found)
-    hidden = [f"{one.schema}.{one.name}" for one in state.unanalyzed if not one.readable]
+    hidden = [as_name(one.schema, one.name) for one in state.unanalyzed if not one.readable]
     if hidden:
         raise CannotJudge(
             "the size of a locked table, or whether it was analyzed, cannot be seen: "
@@ -259,14 +260,14 @@ def never_analyzed(state: State) -> Iterator[Finding]:
 
 
 def _without_statistics(found: Sequence[UnanalyzedTable]) -> Finding:
-    whole = [f"{one.schema}.{one.name}" for one in found]
+    whole = [as_name(one.schema, one.name) for one in found]
     return Finding(
         id="never-analyzed",
         severity=Severity.TO_DO,
         text=f"{plural(len(found), 'table')} without statistics: {first_few(whole, _SHOWN)}",
         consequence="plans of queries on them rest on guesses",
         evidence=tuple(
-            f"{one.schema}.{one.name}, "
+            f"{as_name(one.schema, one.name)}, "
             + (f"about {one.rows:,} rows" if one.rows else pretty_bytes(one.size or 0))
             + (", partitioned: autovacuum does not analyze it" if one.partitioned else "")
             for one in found[:_SHOWN]

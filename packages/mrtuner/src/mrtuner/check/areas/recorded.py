@@ -13,7 +13,7 @@ from mrtuner.findings import Finding, Severity
 from mrtuner.limits.sentences import level
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
-from mrtuner.wording import plural
+from mrtuner.wording import as_name, plural
 
 if TYPE_CHECKING:
     from mrtuner.history.analysis.free_space import FreeSpace
@@ -172,7 +172,7 @@ def pools_exceed_limit(state: State) -> Iterator[Finding]:
         consequence="if they peak at the same time, the server refuses new sessions",
         cost=1 - most / together,
         evidence=tuple(
-            f"role {one.role}: {plural(one.sessions, 'session')} at {one.at:%H:%M:%S} UTC"
+            f"role {as_name(one.role)}: {plural(one.sessions, 'session')} at {one.at:%H:%M:%S} UTC"
             for one in peaks[:_SHOWN]
         ),
         basis="recorded by mrtuner record, once a minute",

@@ -14,7 +14,7 @@ from mrtuner.postgres.read import WAITING_WAL
 from mrtuner.tuning.suggestions import kept_by, not_archived, slot_cap
 from mrtuner.units import GiB, MiB, pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier, literal
-from mrtuner.wording import plural
+from mrtuner.wording import as_name, plural
 
 SLOTS: Final = "documentation: Replication Slots; max_slot_wal_keep_size"
 #: Behind by this much, a takeover takes noticeable time; chosen, not measured.
@@ -146,7 +146,7 @@ def replication_lag(state: State) -> Iterator[Finding]:
         streams = one.state in {None, "streaming"}
         if not one.replays or (not late and streams):
             continue
-        where = f"{one.name} at {one.address}" if one.address else one.name
+        where = as_name(one.name) + (f" at {one.address}" if one.address else "")
         behind = [pretty_bytes(one.behind)] if one.behind else []
         behind += [pretty_duration(one.seconds)] if one.seconds else []
         yield Finding(
@@ -247,7 +247,7 @@ def subscription_stopped(state: State) -> Iterator[Finding]:
         yield Finding(
             id="subscription-stopped",
             severity=Severity.TO_KNOW if one.running else Severity.TO_DO,
-            text=f"subscription {one.name}: {told}",
+            text=f"subscription {as_name(one.name)}: {told}",
             consequence="its tables do not change, and the publisher keeps WAL for it"
             if not one.running else "each time it began again; the log says why",
             basis="pg_stat_subscription, now",

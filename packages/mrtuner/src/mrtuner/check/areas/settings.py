@@ -15,7 +15,7 @@ from mrtuner.notation import same
 from mrtuner.postgres.model import RELOAD, Setting
 from mrtuner.tuning.suggestions import deserved
 from mrtuner.vacuum.commands import identifier
-from mrtuner.wording import first_few, plural
+from mrtuner.wording import as_name, first_few, plural
 
 _SHOWN: Final = 5
 #: A major version whose support ends within this many days is worth a plan.
@@ -199,8 +199,8 @@ def override_undoes_advice(state: State) -> Iterator[Finding]:
             continue
         if not item.changes and item.origin == "default":
             continue  # nobody has set it for the server, and nobody is advised to
-        whose = f"role {one.role}" if one.role else "all roles"
-        where = f" in database {one.database}" if one.database else ""
+        whose = f"role {as_name(one.role)}" if one.role else "all roles"
+        where = f" in database {as_name(one.database)}" if one.database else ""
         target = (
             f"ROLE {identifier(one.role)}" if one.role else f"DATABASE {identifier(one.database)}"
             if one.database else "ROLE ALL"
@@ -265,8 +265,8 @@ def extension_outdated(state: State) -> Iterator[Finding]:
         yield Finding(
             id="extension-outdated",
             severity=Severity.TO_DO,
-            text=f"extension {one.name} is {one.installed} in database {state.database}, and "
-            f"{one.available} on disk",
+            text=f"extension {as_name(one.name)} is {one.installed} in database "
+            f"{as_name(state.database)}, and {one.available} on disk",
             consequence="fixes of the newer version are not in force, and functions may not match "
             "the library",
             basis="pg_extension, now",
@@ -294,12 +294,12 @@ def collation_changed(state: State) -> Iterator[Finding]:
     Queries then miss rows, and unique indexes let duplicates in.
     """
     changed = [
-        (f"database {one.name}", one.collation, one.actual, "ALTER DATABASE "
+        (f"database {as_name(one.name)}", one.collation, one.actual, "ALTER DATABASE "
          f"{identifier(one.name)} REFRESH COLLATION VERSION;")
         for one in state.databases
         if one.collation and one.actual and one.collation != one.actual
     ] + [
-        (f"collation {one.schema}.{one.name}", one.recorded, one.actual,
+        (f"collation {as_name(one.schema, one.name)}", one.recorded, one.actual,
          f"ALTER COLLATION {identifier(one.schema)}.{identifier(one.name)} REFRESH VERSION;")
         for one in state.collations
     ]  # fmt: skip
@@ -312,7 +312,7 @@ def collation_changed(state: State) -> Iterator[Finding]:
             basis="pg_database and pg_collation, now",
             remedy=(_AS_PRIMARY,) if state.server.standby else (_REINDEX, Command(refresh)),
         )
-    unknown = [one.name for one in state.databases if one.sorted and not one.collation]
+    unknown = [as_name(one.name) for one in state.databases if one.sorted and not one.collation]
     if unknown:
         raise CannotJudge(
             "no version of the library is recorded for "

@@ -10,6 +10,7 @@ from mrtuner.check.state import State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.tuning.suggestions import step
 from mrtuner.units import GiB, pretty_bytes, pretty_duration
+from mrtuner.wording import as_name
 
 if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
@@ -186,7 +187,8 @@ def temporary_files(state: State) -> Iterator[Finding]:
         raise CannotJudge(lacks.why, lacks.supply)
     for one in tuning.roles:
         yield Finding(
-            id="temporary-files", severity=Severity.TO_DO, text=f"role {one.role} {one.spilt}",
+            id="temporary-files", severity=Severity.TO_DO,
+            text=f"role {as_name(one.role)} {one.spilt}",
             consequence=one.gain, basis="pg_stat_statements, since its last reset",
             remedy=(*state.on_primary, Command(step(one).commands[0])),
         )  # fmt: skip

@@ -12,7 +12,7 @@ from mrtuner.findings import UNKNOWN, Command, Finding, Severity
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, qualified
 from mrtuner.vacuum.text import age_words
-from mrtuner.wording import plural
+from mrtuner.wording import as_name, plural
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
@@ -65,7 +65,8 @@ def wraparound(state: State) -> Iterator[Finding]:
         yield Finding(
             id="wraparound",
             severity=Severity.DANGER if severe else Severity.TO_DO,
-            text=f"{one.stops_at - one.age:,} {one.what} are left in database {one.database}{pace}",
+            text=f"{one.stops_at - one.age:,} {one.what} are left in database "
+            f"{as_name(one.database)}{pace}",
             consequence="the server then accepts no statement that writes",
             harm_in=left,
             cost=one.age / one.stops_at,
@@ -162,7 +163,7 @@ def vacuum_behind(state: State) -> Iterator[Finding]:
         first = worst[0].table
         text = (
             f"a vacuum is overdue on {plural(len(worst), 'table')}, with up to {first.dead:,} dead "
-            f"rows ({first.schema}.{first.name})"
+            f"rows ({as_name(first.schema, first.name)})"
         )
     yield Finding(
         id="vacuum-behind",
@@ -174,7 +175,7 @@ def vacuum_behind(state: State) -> Iterator[Finding]:
             default=1 - 1 / (used or 1),
         ),
         evidence=tuple(
-            f"{one.table.schema}.{one.table.name}: {one.table.dead:,} dead rows of "
+            f"{as_name(one.table.schema, one.table.name)}: {one.table.dead:,} dead rows of "
             f"{one.table.live:,} live; a vacuum is due at {one.now.trigger:,.0f}"
             for one in worst[:_SHOWN]
         ),
