@@ -503,7 +503,7 @@ TROUBLES = (
         id="never-analyzed", severity="to do", heals=True,
         plant=_sql('CREATE TABLE "a\nb\u202e" (a int) WITH (autovacuum_enabled = off)',
                    'INSERT INTO "a\nb\u202e" SELECT generate_series(1, 5000)'),
-        says='1 table without statistics: public."a\nb',',
+        says='1 table without statistics: public."a\nb',
         remedy=r'ANALYZE "public".U&"a\000Ab\202E";',
     ),
     Trouble(
