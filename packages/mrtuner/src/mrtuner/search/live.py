@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.engine.collect import Collector, Deltas, differences, statistics
 from mrtuner.bench.engine.events import Event, Stage
-from mrtuner.errors import MrTunerError
+from mrtuner.errors import MissingPart
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.reader import Reader, rows_of
 from mrtuner.search.profile import Seen, evidence
@@ -172,7 +172,7 @@ class LiveMeasurements:
         return Window(
             seconds=now.at - start.at, commits=counts.get("xact_commit", 0.0),
             rollbacks=counts.get("xact_rollback", 0.0),
-            statements=grown(start.statements, now.statements), behind=self._behind(),
+            statements=grown(start.statements, now.statements), behind=behind(self.session),
             lost=any(one < 0 for one in counts.values()), deltas=moved,
         )  # fmt: skip
 
@@ -180,17 +180,6 @@ class LiveMeasurements:
         if not self.by_statements:
             return None
         return statement_times(self.session)
-
-    def _behind(self) -> float | None:
-        """Return what the slowest standby has still to replay. MrTunerError if it is hidden."""
-        with translated():
-            rows = rows_of(self.session, "replay_distance", self.session.info.server_version)
-        if any(row["behind"] is None for row in rows):
-            raise MrTunerError(
-                "how far standbys are behind in replay cannot be read",
-                "Connect as a superuser, or GRANT pg_monitor to the role.",
-            )
-        return max((float(row["behind"]) for row in rows), default=None)
 
     def _rates(self, windows: Sequence[Window]) -> list[float] | None:
         if self.by_statements:
@@ -225,6 +214,21 @@ def statement_times(session: Connection) -> Statements | None:
     if reader.missing or any(row["id"] is None for row in rows):
         return None
     return {(row["role"], row["id"]): (float(row["calls"]), row["ms"]) for row in rows}
+
+
+def behind(session: Connection) -> float | None:
+    """Return what the slowest standby has still to replay [bytes]; None without a standby.
+
+    Raises MissingPart if it is hidden from this role.
+    """
+    with translated():
+        rows = rows_of(session, "replay_distance", session.info.server_version)
+    if any(row["behind"] is None for row in rows):
+        raise MissingPart(
+            "how far standbys are behind in replay is hidden from this role",
+            "Connect as a superuser, or GRANT pg_read_all_stats to the role.",
+        )
+    return max((float(row["behind"]) for row in rows), default=None)
 
 
 def _seen(window: Window, waits: Mapping[str, int], series: Mapping[str, Sequence[float]]) -> Seen:

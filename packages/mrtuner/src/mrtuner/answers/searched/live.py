@@ -168,8 +168,11 @@ def _require(dsn: str, tuning: Tuning, made: Search) -> None:
         )
     if elsewhere := changing.plan(server, []).elsewhere:
         raise Refused("settings cannot be changed with ALTER SYSTEM here", elsewhere)
+    from mrtuner.search.live import behind
+
     with connect(dsn) as session, translated():
         live.require_reload(session)
+        behind(session)  # else the guard would be blind
         names = [name for name in made.advice if name not in made.keep]
         live.require_alter_system(session, names)
         replaying = [row["name"] for row in rows_of(session, "standbys", server.version_num)]
