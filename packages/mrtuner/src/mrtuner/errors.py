@@ -8,6 +8,7 @@
     ├── ConnectError        1  no usable session with the server
     ├── MissingPart         1  a program, package or permission is not there
     └── ApplyError          1  a change did not go through; says what state the server is in
+        └── NotPutBack         what was measured is still in force
 
 Messages are lower case without a full stop; the hint is a sentence that names the next step.
 No error carries a password.
@@ -91,6 +92,10 @@ class MissingPart(MrTunerError):
 
 class ApplyError(MrTunerError):
     """A change did not go through. The message says which settings are in force now."""
+
+
+class NotPutBack(ApplyError):
+    """What was in force for a measurement could not be taken back."""
 
 
 #: DuckDB takes Ctrl-C for itself, and raises a RuntimeError with these words.

@@ -2,21 +2,66 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from conftest import NewCluster
 
+from mrtuner.answers.searched.live import Tried
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import State
 from mrtuner.errors import MissingPart
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.postgres.connect import connect
+from mrtuner.postgres.connect import connect, impatient
 from mrtuner.postgres.server_user import scratch_directory
-from mrtuner.search.live import behind
+from mrtuner.search.live import LiveMeasurements, Statements, behind
+from mrtuner.search.model import Schedule, Settings
+from mrtuner.search.race import Raced
+from mrtuner.search.server import known
 from servers import binaries, sql
 from waiting import until
 
 pytestmark = pytest.mark.timed
+UNTOUCHED = {"random_page_cost": "4", "work_mem": "4MB"}
+TRIED = {"random_page_cost": "2", "work_mem": "8MB"}
+
+
+@pytest.fixture
+def server(new_cluster: NewCluster) -> Cluster:
+    return new_cluster(18, {"fsync": "off"})
+
+
+@pytest.fixture
+def tried(server: Cluster, journal: Journal) -> Tried:
+    dsn = server.dsn()
+    return Tried(dsn, UNTOUCHED, known(dsn, 18), journal, lambda _values: True)
+
+
+@pytest.fixture
+def measuring(server: Cluster, tried: Tried) -> LiveMeasurements:
+    return LiveMeasurements(
+        dsn=server.dsn(), postmaster=server.pid, untouched=UNTOUCHED, trying=tried.during,
+        by_statements=False, progress=lambda _event: None,
+        schedule=Schedule(
+            budget=60, window=3, warmup=1, pairs=1, search=0.5, confirmation=0.25,
+            ablation=0.15, reduced=0.1, runs=3,
+        ),
+    )  # fmt: skip
+
+
+def in_force(server: Cluster) -> Settings:
+    rows = sql(server.dsn(), "SELECT name, current_setting(name) FROM pg_settings")
+    return {name: value for name, value in rows if name in UNTOUCHED}
+
+
+def never(_raced: Raced) -> bool:
+    return False
 
 
 @contextmanager
@@ -52,4 +97,88 @@ def test_a_role_that_may_not_see_replay_is_told_so(major: int, new_cluster: NewC
         until(lambda: sql(standby.dsn(), paused) == [("paused",)])
         sql(primary.dsn(), "CREATE TABLE filler AS SELECT generate_series(1, 50000)")
         with connect(seeing) as session:
-            assert (behind(session) or 0) > 1_000_000, "50,000 rows of 24 bytes and more"
+            until(lambda: (behind(session) or 0) > 1_000_000, "50,000 rows of 24 bytes and more")
+
+
+def test_a_restart_during_a_trial_takes_it_back_and_the_search_goes_on(
+    server: Cluster, measuring: LiveMeasurements, journal: Journal
+) -> None:
+    inner = measuring.trying
+    restarts = list[threading.Thread]()
+
+    @contextmanager
+    def restarted(side: Settings) -> Iterator[None]:
+        with inner(side):
+            if side == TRIED:
+                restarts.append(threading.Thread(target=server.restart))
+                restarts[-1].start()
+            yield
+
+    measuring.trying = restarted
+    with measuring.connected():
+        raced = measuring.race(UNTOUCHED, TRIED, 1, never, "trial")
+        restarts[-1].join()
+        assert in_force(server) == UNTOUCHED
+        assert [one.state for one in journal.changes() if one.undoes is None] == [State.REVERTED]
+        assert raced.tripped is None, "whoever restarts a server says nothing about the trial"
+        assert not raced.pairs
+        assert "administrator" in raced.unknown[0]
+        assert measuring._window(UNTOUCHED, None).seconds >= 3, "over a new session"
+
+
+def test_a_reading_that_stalls_takes_a_trial_back(
+    server: Cluster, measuring: LiveMeasurements
+) -> None:
+    def stalled() -> Statements | None:
+        if in_force(server) == TRIED:
+            measuring.session.execute("SELECT pg_sleep(60)")
+        return None
+
+    with measuring.connected():
+        untouched = measuring._window(UNTOUCHED, None)
+        measuring._statements = stalled  # type: ignore[method-assign]
+        began = time.monotonic()
+        window = measuring._window(TRIED, untouched)
+        assert time.monotonic() - began < 30
+        assert in_force(server) == UNTOUCHED
+    assert "could not be watched" in (window.tripped or "")
+
+
+def test_connections_of_a_search_end_if_the_network_stalls(server: Cluster) -> None:
+    with connect(impatient(f"{server.dsn()} keepalives_idle=9")) as session:
+        said = session.info.get_parameters()
+    assert (said["tcp_user_timeout"], said["keepalives_idle"]) == ("5000", "9")
+
+
+#: Stops the server during a trial, so that it cannot take it back itself.
+GIVES_UP = """
+import os, signal, sys, time
+from pathlib import Path
+from mrtuner.answers.searched.live import Tried
+from mrtuner.change.journal import Journal
+from mrtuner.cli.common.change import undo_command
+from mrtuner.search import live
+from mrtuner.search.server import known
+dsn, state, postmaster = sys.argv[1:]
+live.PATIENCE = 2.0
+untouched = {"random_page_cost": "4", "work_mem": "4MB"}
+with Journal(Path(state)) as journal:
+    repair = undo_command(dsn, "never", Path(state), proof=True)
+    tried = Tried(dsn, untouched, known(dsn, 18), journal, lambda _: True, print, repair)
+    with tried.during({"random_page_cost": "2", "work_mem": "8MB"}):
+        os.kill(int(Path(postmaster).read_text().split()[0]), signal.SIGINT)
+        while Path(postmaster).exists():
+            time.sleep(0.1)
+"""
+
+
+def test_what_cannot_be_taken_back_is_once_we_have_ended(server: Cluster, tmp_path: Path) -> None:
+    postmaster = str(server.data / "postmaster.pid")
+    done = subprocess.run(
+        [sys.executable, "-c", GIVES_UP, server.dsn(), str(tmp_path), postmaster],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert "NotPutBack: the settings are not restored" in done.stderr, done.stderr + done.stdout
+    assert "cannot restore the settings yet" in done.stdout
+    server.start()
+    until(lambda: in_force(server) == UNTOUCHED)

@@ -76,7 +76,7 @@ def command(
             recovered = restarting.finish_interrupted(dsn, book)
         except ConnectError as error:
             how = restarting.consent(due=True)
-            _undo_stopped(dsn, book, directory, how, error, force=force, asked=asked)
+            _undo_stopped(dsn, book, directory, how, error, proof=proof, force=force, asked=asked)
             return
         removed = leftovers.removed(dsn, yes=asked.yes)
         if recovered is not None and recovered.change_is_undone:
@@ -105,6 +105,7 @@ def _undo_stopped(
     how: Restart,
     down: ConnectError,
     *,
+    proof: bool,
     force: bool,
     asked: options.Asked,
 ) -> None:
@@ -114,7 +115,11 @@ def _undo_stopped(
     from mrtuner.cli.common.document import undo_document
 
     last = stopped_change(book, address_of(dsn), directory)
-    if last is None or down.cause not in {ConnectCause.REFUSED, ConnectCause.CLOSED}:
+    if (
+        last is None
+        or (proof and not last.proof)
+        or down.cause not in {ConnectCause.REFUSED, ConnectCause.CLOSED}
+    ):
         raise down
     for line in change.way_back(last, "unset"):
         terminal.print_note(line)

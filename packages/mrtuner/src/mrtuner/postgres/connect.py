@@ -262,6 +262,22 @@ _LATE: Final = {True: "load_balance_hosts", False: "gssencmode"}
 _INVALID: Final = "stop here"
 
 
+#: A peer that does not acknowledge is given up within so long [s, ms]. Source: libpq, tcp(7).
+_BRIEF: Final = {
+    "keepalives_idle": 5, "keepalives_interval": 1, "keepalives_count": 5, "tcp_user_timeout": 5000,
+}  # fmt: skip
+
+
+def impatient(dsn: str) -> str:
+    """Return the string for connections that end within seconds if the network stalls.
+
+    What the string itself says of it takes precedence.
+    """
+    from psycopg.conninfo import make_conninfo
+
+    return make_conninfo("", **_BRIEF | given(dsn))
+
+
 def _patience(dsn: str, timeout: int) -> dict[str, Any]:
     """The time to wait. A service's is passed on, since psycopg does not look for it there."""
     known = resolved(dsn).get("connect_timeout")

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.engine.collect import Collector, Deltas, differences, statistics
 from mrtuner.bench.engine.events import Event, Stage
-from mrtuner.errors import MissingPart
+from mrtuner.change.settings.restart import until_it_works
+from mrtuner.errors import ConnectError, MissingPart
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.reader import Reader, rows_of
 from mrtuner.search.profile import Seen, evidence
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
 #: How often the guard looks.
 _LOOK_S: Final = 0.5
+#: A reading that takes longer is none: what is tried must not stay in force meanwhile.
+_ANSWER_S: Final = 5
+#: How long a server that does not answer is waited for: it may be restarted, or recover.
+PATIENCE: Final = 600.0
+#: Whoever shut the server down, or ended our session, is no sign of harm by what is tried.
+_BY_ADMINISTRATOR: Final = "57P01"
 _NOT_TRACKED: Final = "SELECT set_config('pg_stat_statements.track', 'none', false)"
 
 #: Puts settings into force for a block, and what was there before afterwards.
@@ -69,12 +76,21 @@ class LiveMeasurements:
     @contextmanager
     def connected(self) -> Iterator[None]:
         """Hold the session that reads counters."""
+        self.session = self._opened()
+        try:
+            yield
+        finally:
+            self.session.close()
+
+    def _opened(self) -> Connection:
         from psycopg import Error
 
-        with connect(self.dsn) as self.session:
-            with suppress(Error):  # only a superuser may: else our few statements count as well
-                self.session.execute(_NOT_TRACKED)
-            yield
+        session = connect(self.dsn)
+        with translated():
+            session.execute(f"SET statement_timeout = '{_ANSWER_S}s'")
+        with suppress(Error):  # only a superuser may: else our few statements count as well
+            session.execute(_NOT_TRACKED)
+        return session
 
     def race(
         self, first: Settings, second: Settings, pairs: int, enough: Callable[[Raced], bool],
@@ -91,7 +107,11 @@ class LiveMeasurements:
         raced = Raced(pairs=())
         for number in range(1, pairs + 1):
             self._show(f"{title}, {number} of {pairs}")
-            around, tried = self._three(first, second, seen)
+            try:
+                around, tried = self._three(first, second, seen)
+            except ConnectError as error:  # what was tried is taken back
+                unknown.append(error.message)
+                continue
             if tried.tripped is not None:
                 raced = Raced(pairs=taken, tripped=tried.tripped)
                 break
@@ -129,19 +149,30 @@ class LiveMeasurements:
         """Measure one window; what is tried is compared with an untouched one all the while."""
         if side == self.untouched:
             guard = None  # there is nothing to take back
+        if self.session.closed:
+            self.session = until_it_works(self._opened, PATIENCE)
         with self.trying(side):
-            early = self._until(self.schedule.warmup, self._read(), guard)
-            if early is not None:
-                return early
-            collector = Collector(self.dsn, self.postmaster, None)
-            if seen is not None:
-                collector.start()
             try:
-                start = self._read()
-                early = self._until(self.schedule.window, start, guard)
-                window = early or self._since(start)
-            finally:
-                collected = collector.finish()
+                return self._measured(guard, seen)
+            except ConnectError as error:
+                if guard is None or _by_administrator(error):
+                    raise
+                why = f"the server could not be watched: {error.message}"
+                return Window(seconds=0.0, commits=0.0, rollbacks=0.0, tripped=why)
+
+    def _measured(self, guard: Window | None, seen: list[Seen] | None) -> Window:
+        early = self._until(self.schedule.warmup, self._read(), guard)
+        if early is not None:
+            return early
+        collector = Collector(self.dsn, self.postmaster, None)
+        if seen is not None:
+            collector.start()
+        try:
+            start = self._read()
+            early = self._until(self.schedule.window, start, guard)
+            window = early or self._since(start)
+        finally:
+            collected = collector.finish()
         if seen is not None:
             local = self.postmaster is not None  # else these would be the CPUs of this machine
             seen.append(_seen(window, collected.waits, collected.series if local else {}))
@@ -179,7 +210,10 @@ class LiveMeasurements:
     def _statements(self) -> Statements | None:
         if not self.by_statements:
             return None
-        return statement_times(self.session)
+        found = statement_times(self.session)
+        if found is None:  # it could be read before
+            raise ConnectError("statement times can no longer be read")
+        return found
 
     def _rates(self, windows: Sequence[Window]) -> list[float] | None:
         if self.by_statements:
@@ -205,6 +239,10 @@ class LiveMeasurements:
     def _show(self, text: str) -> None:
         self.step += 1
         self.progress(Event(Stage.MEASURING, self.step, 0, text))
+
+
+def _by_administrator(error: ConnectError) -> bool:
+    return getattr(error.__cause__, "sqlstate", None) == _BY_ADMINISTRATOR
 
 
 def statement_times(session: Connection) -> Statements | None:

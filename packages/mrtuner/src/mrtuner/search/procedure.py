@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import isfinite, log
 from typing import Final, Protocol
 
-from mrtuner.errors import MrTunerError, Refused, interrupted
+from mrtuner.errors import ConnectError, MrTunerError, NotPutBack, Refused, interrupted
 from mrtuner.search import model, race
 from mrtuner.search.conclusion import conclude
 from mrtuner.search.model import Costs, Measured, Origin, Search, Settings, Trial, Worth
@@ -213,7 +213,9 @@ class Procedure:
                 lambda seen: race.stop(seen) is not None, what,
             )  # fmt: skip
         except MrTunerError as failure:
-            if isinstance(failure, Refused) or interrupted(failure):
+            # A live server that does not answer says nothing about what is tried.
+            ends = (Refused, ConnectError, NotPutBack) if search.live else Refused
+            if isinstance(failure, ends) or interrupted(failure):
                 raise
             error = failure
             raced = replace(raced, seconds=time.monotonic() - began)

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from mrtuner.answers.remembered import Tell, silent
-from mrtuner.errors import MrTunerError
+from mrtuner.errors import MrTunerError, NotPutBack
 
 if TYPE_CHECKING:
     from mrtuner.bench.proof import RunningServer
@@ -40,10 +40,13 @@ class Sides:
         tell: Tell = silent,
         repair: str | None = None,  # command that restores what we could not; None: say nothing
         often: bool = False,  # restored so often that it is not told each time
+        patience: float = 0.0,  # how long a server that does not answer is tried again [s]
     ) -> None:
         self.dsn, self.wanted, self.journal, self.restart = dsn, wanted, journal, restart
         self.fits, self.tell, self.repair, self.often = fits, tell, repair, often
+        self.patience = patience
         self.changed = False
+        self._server: str | None = None  # known once the block has begun
         self._end = FinishPuttingBack(lambda: tell(_STILL))
         self.plan: SettingsPlan | None = None  # of the last switch to the advised side
 
@@ -117,7 +120,7 @@ class Sides:
     def __exit__(self, *_: object) -> None:
         self._end.unwinding()
         try:
-            if self._to_put_back():
+            if self.left:
                 if not self.often:
                     self.tell("restoring the settings")
                 self._put_back()
@@ -129,13 +132,31 @@ class Sides:
 
     def _last(self) -> int:
         """The number of the change in force, from the journal: right after any interruption."""
-        last = self.journal.last(self._server)
+        last = None if self._server is None else self.journal.last(self._server)
         return 0 if last is None else last.id
 
-    def _to_put_back(self) -> bool:
+    @property
+    def left(self) -> bool:
+        """Whether there is something to restore."""
+        if self._server is None:
+            return False
         return self._last() > self._before or self.journal.unfinished(self._server) is not None
 
     def _put_back(self) -> None:
+        from mrtuner.change.settings.restart import until_it_works
+
+        try:
+            until_it_works(
+                self._put_back_once, self.patience,
+                lambda why: self.tell(f"warning: cannot restore the settings yet: {why}"),
+            )  # fmt: skip
+        except MrTunerError as error:
+            if not self.patience:
+                raise
+            why = f"the settings are not restored: {error.message}"
+            raise NotPutBack(why, error.hint) from error
+
+    def _put_back_once(self) -> None:
         from mrtuner.change.settings.apply import finish_or_revert_settings, undo
 
         finish_or_revert_settings(self.dsn, self.journal, restart=self.restart)
@@ -157,7 +178,7 @@ class Sides:
         else:
             left = f"still in force, as advised: {', '.join(names)}"
             self.tell(f"warning: {left if names else 'the settings are as before'}")
-        if self._to_put_back():
+        if self.left:
             self.tell(f"to restore everything: {self.repair}")
 
     def _off(self) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from mrtuner.change.settings.restart import NEVER
 from mrtuner.errors import Refused
 from mrtuner.inputs import MachineInputs, checked
 from mrtuner.postgres.conf_file import with_unit
-from mrtuner.postgres.connect import connect, translated
+from mrtuner.postgres.connect import connect, impatient, translated
 from mrtuner.postgres.reader import rows_of
 from mrtuner.search import record
 from mrtuner.search.model import Search, SearchedLoad, Settings, differences
@@ -80,6 +80,7 @@ def search_live(
         MrTunerError: no untouched windows are alike, or several trials in a row do not run.
     """
     wish = wish or SearchWish()
+    dsn = impatient(dsn)
     made = record.load(directory) if resumed else None
     if made is None:
         record.require_new(directory)
@@ -242,6 +243,8 @@ class Tried:
 
         Raises Refused for a setting that would not come into force.
         """
+        from mrtuner.search.live import PATIENCE
+
         changed = differences(self.untouched, side, self.known.default)
         if not changed:
             _put_back(self.dsn, self.journal, self.tell)  # what a failed trial may have left
@@ -250,9 +253,9 @@ class Tried:
         wanted = [Wanted(name=name, value=value) for name, (_, value) in changed.items()]
         sides = Sides(
             self.dsn, wanted, self.journal, NEVER, self.fits, tell=self.tell, repair=self.repair,
-            often=True,
+            often=True, patience=PATIENCE,
         )  # fmt: skip
-        with _undone_if_killed(self.repair), sides:
+        with _undone_if_killed(self.repair, sides), sides:
             sides.as_advised()
             if sides.plan is not None and sides.plan.left_alone:
                 one = sides.plan.left_alone[0]
@@ -272,14 +275,18 @@ def _put_back(dsn: str, journal: Journal, tell: Tell) -> None:
 
 
 @contextmanager
-def _undone_if_killed(repair: str | None) -> Iterator[None]:
-    """If we are killed inside the block, `repair`, which undoes only a measurement, is run.
+def _undone_if_killed(repair: str | None, sides: Sides) -> Iterator[None]:
+    """If we are killed inside the block, or fail to restore, `repair` is run at our end.
 
-    A password that only the connection string has is not in it: command lines are public.
+    It undoes only a measurement. A password that only the connection string has is not in it:
+    command lines are public.
     """
     from mrtuner.bench.server import guard
 
-    with nullcontext() if repair is None else guard.command_run(_as_a_program(repair)):
+    if repair is None:
+        yield
+        return
+    with guard.repaired(_as_a_program(repair), lambda: not sides.left):
         yield
 
 

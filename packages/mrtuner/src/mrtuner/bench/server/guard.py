@@ -27,6 +27,7 @@ from typing import IO, Any
 MARK = ".mrtuner"
 _STOP_S = 20.0
 _COMMAND_S = 60.0
+_REPAIR_S, _PAUSE_S = 600.0, 1.0
 
 
 @contextmanager
@@ -102,6 +103,20 @@ def command_run(words: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
+def repaired(words: Sequence[str], done: Callable[[], bool]) -> Iterator[None]:
+    """If we are killed inside the block, or end without `done`, this command is run.
+
+    It is run again until it succeeds, for minutes: the server may be restarting.
+    """
+    number = _register("repair", list(words))
+    try:
+        yield
+    finally:
+        if done():
+            _forget(number)
+
+
+@contextmanager
 def _registered(kind: str, what: str | list[str]) -> Iterator[None]:
     number = _register(kind, what)
     try:
@@ -145,10 +160,10 @@ def _guard() -> subprocess.Popen[bytes]:
 
 
 def _dismiss(pid: int) -> None:
-    """Close the pipe at a normal exit: nothing is registered any more, so the guard just ends."""
+    """Close the pipe at a normal exit: the guard just ends, but for repairs that we failed at."""
     if os.getpid() == pid:
         guard = _guards.pop(pid)
-        with suppress(OSError):
+        with suppress(OSError, subprocess.TimeoutExpired):
             guard.communicate(timeout=_COMMAND_S)
 
 
@@ -195,14 +210,24 @@ def _remove(directory: str) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _run(words: list[str]) -> None:
-    subprocess.run(words, check=False, capture_output=True, timeout=_COMMAND_S)
+def _run(words: list[str]) -> int:
+    return subprocess.run(words, check=False, capture_output=True, timeout=_COMMAND_S).returncode
+
+
+def _repair(words: list[str]) -> None:
+    deadline = time.monotonic() + _REPAIR_S
+    while time.monotonic() < deadline:
+        with suppress(subprocess.TimeoutExpired):
+            if _run(words) == 0:
+                return
+        time.sleep(_PAUSE_S)
 
 
 _ACTIONS: dict[str, Callable[[Any], None]] = {
     "server": stop_server,
     "directory": _remove,
     "command": _run,
+    "repair": _repair,
 }
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from mrtuner.change.settings.live import identify
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
@@ -17,12 +17,15 @@ from mrtuner.postgres.replay import SLOW_REPLAY
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
+_T = TypeVar("_T")
+
 #: The owner's shell command, or a function that returns when the restart is done.
 Method = str | Callable[[], object]
 
 #: After a failed method, the server still gets this long to answer [s].
 _GRACE: Final = 3.0
 _PAUSE: Final = 0.1
+_RETRY: Final = 1.0
 #: What a server gets at least to stop, start and answer [s].
 LEAST: Final = 60.0
 
@@ -93,6 +96,27 @@ def started(dsn: str, method: Method, patience: float) -> Connection:
 def answering(dsn: str, patience: float) -> Connection:
     """Return a session once the server, which may be starting, answers, or raise NotAnswering."""
     return _answering(dsn, None, patience, "")
+
+
+def until_it_works(
+    act: Callable[[], _T], patience: float, tell: Callable[[str], None] = lambda _why: None
+) -> _T:
+    """Return what `act` returns; while it fails, it is tried again for so long [s].
+
+    For what others do to the server meanwhile, such as a restart. `tell` hears the first reason.
+    """
+    deadline = time.monotonic() + patience
+    told = False
+    while True:
+        try:
+            return act()
+        except MrTunerError as error:
+            if time.monotonic() >= deadline:
+                raise
+            if not told:
+                tell(error.message)
+            told = True
+        time.sleep(min(_RETRY, patience))
 
 
 def _carry_out(method: Method, patience: float) -> str | None:
