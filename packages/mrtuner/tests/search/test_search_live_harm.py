@@ -8,18 +8,22 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import NewCluster
 
-from mrtuner.answers.searched.live import Tried
+from mrtuner.answers.searched.live import Alone, Tried
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import State
-from mrtuner.errors import MissingPart
+from mrtuner.change.settings.apply import Wanted, apply, plan
+from mrtuner.errors import MissingPart, NotPutBack, Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect, impatient
+from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
+from mrtuner.search import live
 from mrtuner.search.live import LiveMeasurements, Statements, behind
 from mrtuner.search.model import Schedule, Settings
 from mrtuner.search.race import Raced
@@ -154,7 +158,7 @@ def test_connections_of_a_search_end_if_the_network_stalls(server: Cluster) -> N
 GIVES_UP = """
 import os, signal, sys, time
 from pathlib import Path
-from mrtuner.answers.searched.live import Tried
+from mrtuner.answers.searched.live import Alone, Tried
 from mrtuner.change.journal import Journal
 from mrtuner.cli.common.change import undo_command
 from mrtuner.search import live
@@ -182,3 +186,65 @@ def test_what_cannot_be_taken_back_is_once_we_have_ended(server: Cluster, tmp_pa
     assert "cannot restore the settings yet" in done.stdout
     server.start()
     until(lambda: in_force(server) == UNTOUCHED)
+
+
+def test_one_search_at_a_time_whatever_its_database(server: Cluster) -> None:
+    sql(server.dsn(), "CREATE DATABASE other")
+    with Alone(server.dsn()) as first:
+        with pytest.raises(Refused, match="another search"), Alone(f"{server.dsn()} dbname=other"):
+            pass
+        server.restart()
+        first.hold()
+        with pytest.raises(Refused, match="another search"), Alone(server.dsn()):
+            pass
+    with Alone(server.dsn()):
+        pass
+
+
+def test_what_somebody_applies_during_a_trial_stays(
+    server: Cluster, tried: Tried, journal: Journal
+) -> None:
+    with tried.during(TRIED):
+        with connect(server.dsn()) as session:
+            wanted = plan(read(session), [Wanted(name="maintenance_work_mem", value="99MB")])
+        apply(server.dsn(), wanted, journal)
+    assert in_force(server) == UNTOUCHED
+    assert sql(server.dsn(), "SHOW maintenance_work_mem") == [("99MB",)]
+    last = journal.last(journal.changes()[0].server)
+    assert last is not None
+    assert last.names == ("maintenance_work_mem",)
+
+
+@pytest.mark.parametrize("role", ["", "limited"])
+def test_what_somebody_sets_by_hand_stays_and_the_rest_is_taken_back(
+    role: str, server: Cluster, tried: Tried
+) -> None:
+    for line in (
+        "CREATE ROLE limited LOGIN", "GRANT pg_read_all_settings TO limited",
+        "GRANT EXECUTE ON FUNCTION pg_reload_conf() TO limited",
+        "GRANT ALTER SYSTEM ON PARAMETER random_page_cost, work_mem TO limited",
+    ):  # fmt: skip
+        sql(server.dsn(), line)
+    said = list[str]()
+    dsn = f"{server.dsn()} user={role}" if role else server.dsn()
+    with replace(tried, dsn=dsn, tell=said.append).during(TRIED):
+        sql(server.dsn(), "ALTER SYSTEM SET work_mem = '16MB'")
+        sql(server.dsn(), "SELECT pg_reload_conf()")
+        until(lambda: in_force(server)["work_mem"] == "16MB")
+    assert in_force(server) == UNTOUCHED | {"work_mem": "16MB"}
+    assert said == ["kept, since somebody else has set it: work_mem"]
+
+
+def test_entries_are_put_back_even_in_files_that_cannot_be_read(
+    server: Cluster, tried: Tried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "PATIENCE", 1.0)
+    conf, auto = (server.data / name for name in ("postgresql.conf", "postgresql.auto.conf"))
+    text = conf.read_text(encoding="utf-8")
+    with pytest.raises(NotPutBack, match=r"contain an error: .* nonsense"), tried.during(TRIED):
+        conf.write_text(f"{text}\nnonsense = 1\n", encoding="utf-8")
+    assert in_force(server) == TRIED, "the server applies nothing"
+    assert "work_mem" not in auto.read_text(encoding="utf-8")
+    conf.write_text(text, encoding="utf-8")
+    with tried.during(UNTOUCHED):
+        assert in_force(server) == UNTOUCHED

@@ -104,6 +104,7 @@ def undo(
     restart: Restart = NEVER,
     standbys: Sequence[Standby] = (),
     force: bool = False,
+    proof: bool = False,
     at: Observer = unobserved,
 ) -> Outcome:
     """Undo the latest change of a server: a value that was unset becomes unset again.
@@ -117,8 +118,9 @@ def undo(
         ApplyError: the change failed; the settings were restored unless the message says otherwise.
     """
     return settings.undo(
-        dsn, journal, restart=restart, fits=_fits(dsn), standbys=standbys, force=force, at=at
-    )
+        dsn, journal, restart=restart, fits=_fits(dsn), standbys=standbys, force=force,
+        proof=proof, at=at,
+    )  # fmt: skip
 
 
 def _fits(dsn: str) -> Callable[[Mapping[str, str]], bool]:

@@ -113,6 +113,11 @@ class Journal:
         """The latest change in force at a server: the one to undo; None if there is none."""
         return self._one("server = ? AND state = 'verified' AND undoes IS NULL", server)
 
+    def measured(self, server: str) -> Change | None:
+        """The latest change in force that a measurement made; others may have been made since."""
+        made = [one for one in self.changes(server) if one.proof and one.undoes is None]
+        return next((one for one in reversed(made) if one.state is State.VERIFIED), None)
+
     def changes(self, server: str | None = None) -> tuple[Change, ...]:
         """All changes to one server, or to every server, oldest first."""
         with self._translated():

@@ -82,12 +82,12 @@ def command(
         if recovered is not None and recovered.change_is_undone:
             outcome = recovered
         else:
-            last = _last(dsn, book)
-            enough = not (last and last.proof) if proof else bool(removed) and last is None
+            last = _last(dsn, book, proof=proof)
+            enough = last is None and (proof or bool(removed))
             outcome = (
                 Outcome(result="nothing")
                 if enough  # there is no change to undo, or none that --proof undoes
-                else _undone(dsn, last, book, restarting, force, asked)
+                else _undone(dsn, last, book, restarting, asked, force=force, proof=proof)
             )
     if asked.as_json:
         terminal.document(undo_document(recovered, outcome, removed))
@@ -142,8 +142,10 @@ def _undone(
     last: Change | None,
     book: Journal,
     restarting: change.Restarting,
-    force: bool,
     asked: options.Asked,
+    *,
+    force: bool,
+    proof: bool,
 ) -> Outcome:
     from mrtuner.answers import undo
 
@@ -155,16 +157,17 @@ def _undone(
     restarts = last is not None and any(entry.restart for entry in last.entries)
     return undo(
         dsn, journal=book, restart=restarting.consent(due=restarts),
-        standbys=restarting.of_standbys(), force=force, at=change.observed,
+        standbys=restarting.of_standbys(), force=force, proof=proof, at=change.observed,
     )  # fmt: skip
 
 
-def _last(dsn: str, book: Journal) -> Change | None:
+def _last(dsn: str, book: Journal, *, proof: bool) -> Change | None:
     from mrtuner.change.settings.live import identify
     from mrtuner.postgres.connect import connect
 
     with connect(dsn) as connection:
-        return book.last(identify(connection).server)
+        server = identify(connection).server
+        return book.measured(server) if proof else book.last(server)
 
 
 def _also_due(dsn: str, last: Change) -> Iterator[str]:

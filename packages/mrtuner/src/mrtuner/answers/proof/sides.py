@@ -71,7 +71,7 @@ class Sides:
             return
         from mrtuner.change.settings.apply import undo
 
-        undo(self.dsn, self.journal, restart=self.restart, fits=self.fits)
+        undo(self.dsn, self.journal, restart=self.restart, fits=self.fits, proof=True)
         self.changed = False
 
     def as_advised(self) -> None:
@@ -131,8 +131,8 @@ class Sides:
             self._end.__exit__()
 
     def _last(self) -> int:
-        """The number of the change in force, from the journal: right after any interruption."""
-        last = None if self._server is None else self.journal.last(self._server)
+        """The number of our change in force, from the journal: right after any interruption."""
+        last = None if self._server is None else self.journal.measured(self._server)
         return 0 if last is None else last.id
 
     @property
@@ -161,7 +161,9 @@ class Sides:
 
         finish_or_revert_settings(self.dsn, self.journal, restart=self.restart)
         while self._last() > self._before:
-            undo(self.dsn, self.journal, restart=self.restart, fits=self.fits)
+            done = undo(self.dsn, self.journal, restart=self.restart, fits=self.fits, proof=True)
+            if done.left:
+                self.tell(f"kept, since somebody else has set it: {', '.join(done.left)}")
         self.changed = False
 
     def _say_left(self) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import randrange
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from mrtuner import __version__
 from mrtuner.answers.proof.sides import Sides
@@ -28,6 +28,7 @@ from mrtuner.change.settings import apply as changing
 from mrtuner.change.settings import live
 from mrtuner.change.settings.apply import Wanted
 from mrtuner.change.settings.restart import NEVER
+from mrtuner.change.settings.settings_transaction import alive
 from mrtuner.errors import Refused
 from mrtuner.inputs import MachineInputs, checked
 from mrtuner.postgres.conf_file import with_unit
@@ -45,12 +46,17 @@ from mrtuner.wording import enumerated
 if TYPE_CHECKING:
     from mrtuner.answers.searched.own_server import Clock, Shown
     from mrtuner.change.journal import Journal
+    from mrtuner.postgres.connect import Connection
     from mrtuner.search.live import LiveMeasurements
     from mrtuner.search.space import Server
     from mrtuner.tuning import Tuning
 
 #: Whoever replays WAL must know the method: a build without it stops there.
 _REPLAYED: Final = "wal_compression"
+#: The server, too, notices within seconds that we are gone, and releases our lock.
+_KEPT_ALIVE: Final = {
+    "tcp_keepalives_idle": 5, "tcp_keepalives_interval": 1, "tcp_keepalives_count": 5,
+}  # fmt: skip
 
 
 def search_live(
@@ -88,7 +94,7 @@ def search_live(
         return made
     else:
         machine = {**made.machine}  # type: ignore[typeddict-item]
-    with locked(directory):
+    with locked(directory), Alone(dsn) as alone:
         _put_back(dsn, journal, tell)
         tuning = tune(dsn, **machine)
         known = _known(dsn, tuning)
@@ -101,7 +107,7 @@ def search_live(
         for text in (made.load.title, *forecast(made.schedule)):
             tell(text)
         confirm(made)
-        tried = Tried(dsn, made.advice, known, journal, changes.fits(tuning), tell, repair)
+        tried = Tried(dsn, made.advice, known, journal, changes.fits(tuning), tell, repair, alone)
         return _carried_out(tried, made, tuning, directory, progress)
 
 
@@ -225,6 +231,44 @@ def _carried_out(
     )  # fmt: skip
 
 
+class Alone:
+    """Keeps other searches off a server: a session holds a lock there until the block ends.
+
+    With two, each would take what the other tries for what was there before.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._session: Connection | None = None
+
+    def __enter__(self) -> Self:
+        self.hold()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._session is not None:
+            self._session.close()
+
+    def hold(self) -> None:
+        """Take the lock unless we have it: a session ends with its server. Refused if taken."""
+        if self._session is not None and alive(self._session):
+            return
+        self.__exit__()
+        self._session = session = connect(self._dsn)
+        try:
+            with translated():
+                if session.info.server_version >= 140000:  # it is idle for a whole window
+                    session.execute("SET idle_session_timeout = 0")
+                for name, seconds in _KEPT_ALIVE.items():
+                    session.execute(f"SET {name} = {seconds}")
+            live.lock(session, live.SEARCHING)
+        except Refused:
+            self.__exit__()
+            raise Refused(
+                "another search tries settings on this server now", "Wait until it has ended."
+            ) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Tried:
     """Puts settings into force on a live server for a while."""
@@ -236,6 +280,7 @@ class Tried:
     fits: Callable[[Mapping[str, str]], bool]
     tell: Tell = silent
     repair: str | None = None  # the command that takes back what is tried
+    alone: Alone | None = None
 
     @contextmanager
     def during(self, side: Settings) -> Iterator[None]:
@@ -245,6 +290,8 @@ class Tried:
         """
         from mrtuner.search.live import PATIENCE
 
+        if self.alone is not None:
+            self.alone.hold()
         changed = differences(self.untouched, side, self.known.default)
         if not changed:
             _put_back(self.dsn, self.journal, self.tell)  # what a failed trial may have left
@@ -268,10 +315,12 @@ def _put_back(dsn: str, journal: Journal, tell: Tell) -> None:
     found = changing.finish_or_revert_settings(dsn, journal)
     if found is not None:
         tell("an interrupted change was cleaned up")
-    last = journal.last(_identity(dsn))
-    if last is not None and last.proof:
-        changing.undo(dsn, journal)
-        tell(f"taken back, as a killed run had left it: {', '.join(last.names)}")
+    last = journal.measured(_identity(dsn))
+    if last is not None:
+        done = changing.undo(dsn, journal, proof=True)
+        tell(f"taken back, as a killed run had left it: {', '.join(done.changed) or 'nothing'}")
+        if done.left:
+            tell(f"kept, since somebody else has set it: {', '.join(done.left)}")
 
 
 @contextmanager

@@ -104,11 +104,15 @@ def undo(
     fits: Fits = _anything_fits,
     standbys: Sequence[Standby] = (),
     force: bool = False,
+    proof: bool = False,
     at: Observer = unobserved,
 ) -> Outcome:
     """Undo the latest change of this server: remove the entries it added, restore the others.
 
     Refused, with the names, if someone has changed one of its settings since, unless `force`.
+    With `proof`, it is the latest that a measurement made, even if there are others since. What a
+    measurement put into force must not stay: it is restored whatever the files are like, except
+    for what someone has changed since, which the outcome names.
     UsageError if the journal has no change to undo. Otherwise like `apply`. An interrupted change
     counts as the latest: if cleaning up has already reverted it, the change before it is kept.
     """
@@ -116,12 +120,14 @@ def undo(
     if recovered is not None and recovered.change_is_undone:
         return recovered
     with _session(dsn, journal) as (conn, who):
-        done = journal.last(who.server)
+        done = journal.measured(who.server) if proof else journal.last(who.server)
         if done is None:
             raise UsageError(
                 "nothing to undo: the journal has no change of this server",
                 "If another journal was used, name it with --journal.",
             )
+        if done.proof and not done.restarts and not force:
+            return _put_back(SettingsTransaction(dsn, journal, done, restart, at, conn))
         wanted, mixture = undo_draft(conn, who, done, restart, force)
         _refuse_mixture(mixture, fits)
         start = start_after(conn, wanted)
@@ -130,6 +136,15 @@ def undo(
         change = _carry_out(dsn, journal, wanted, restart, at, conn)
     waiting = _still_waiting(dsn, done)
     return Outcome(result="undone", change=done.id, changed=change.names, waiting=waiting)
+
+
+def _put_back(transaction: SettingsTransaction) -> Outcome:
+    """Take back what a measurement put into force, entry by entry."""
+    names = transaction.change.names
+    with closing(transaction):
+        done = transaction.put_back()
+    left = tuple(name for name in names if name not in done.changed)
+    return replace(done, result="undone", left=left)
 
 
 def finish_or_revert_settings(

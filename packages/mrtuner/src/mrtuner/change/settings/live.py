@@ -25,6 +25,8 @@ AUTO_CONF: Final = "postgresql.auto.conf"
 
 #: "mrtuner" in ASCII: our key among the server's advisory locks.
 LOCK: Final = int.from_bytes(b"mrtuner")
+#: Held for a whole search, which changes the server again and again.
+SEARCHING: Final = LOCK + 1
 #: A killed client's session, and its lock with it, ends within this time [s].
 _LOCK_PATIENCE: Final = 3.0
 #: Sources of pg_settings that belong to a session and hide what the files give.
@@ -144,24 +146,24 @@ def _server_key(
     return f"{system}@{where}:{data_directory or ''}:{conn.info.port}"
 
 
-def lock(conn: Connection) -> None:
+def lock(conn: Connection, key: int = LOCK) -> None:
     """Lock the server for this session, across all databases; Refused if already locked."""
     deadline = time.monotonic() + _LOCK_PATIENCE
-    while not _locked(conn):
+    while not _locked(conn, key):
         if time.monotonic() > deadline:
             raise busy()
         time.sleep(0.1)
 
 
-def _locked(conn: Connection) -> bool:
+def _locked(conn: Connection, key: int) -> bool:
     """Take the lock. Advisory locks are per database, so no other database may hold the key."""
     with translated():
-        taken = conn.execute("SELECT pg_try_advisory_lock(%s)", (LOCK,)).fetchone()
+        taken = conn.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
         others = conn.execute(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
             " AND pid <> pg_backend_pid() AND objsubid = 1"
             " AND classid::bigint = %s AND objid::bigint = %s",
-            (LOCK >> 32, LOCK & 0xFFFFFFFF),
+            (key >> 32, key & 0xFFFFFFFF),
         ).fetchone()
         if taken == (True,) and others == (0,):
             return True

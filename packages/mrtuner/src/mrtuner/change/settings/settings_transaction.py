@@ -22,6 +22,7 @@ from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, ParameterChange, State
 from mrtuner.change.settings import live
 from mrtuner.change.settings.data_directory import belongs_to, read_text, replace_file
+from mrtuner.change.settings.file_errors import refuse_broken_files
 from mrtuner.change.settings.live import AUTO_CONF, FileSetting, InForce
 from mrtuner.change.settings.restart import (
     LEAST,
@@ -35,7 +36,7 @@ from mrtuner.change.settings.restart import (
 )
 from mrtuner.change.settings.server_log import server_log, with_log
 from mrtuner.change.transaction import Observer, Transaction
-from mrtuner.errors import ApplyError, MrTunerError
+from mrtuner.errors import ApplyError, MrTunerError, Refused
 from mrtuner.postgres.conf_file import entry, with_entries, with_unit
 from mrtuner.postgres.connect import connect
 
@@ -112,7 +113,7 @@ class SettingsTransaction(Transaction):
 
     def _session(self) -> Connection:
         """Return the open session, or a new one. Raises NotAnswering."""
-        if self.conn is not None and _alive(self.conn):
+        if self.conn is not None and alive(self.conn):
             return self.conn
         self.close()
         self.conn = answering(self.dsn, self.how.patience or self.limit)
@@ -253,7 +254,7 @@ class SettingsTransaction(Transaction):
         if reload or self._off_start(or_pending=True):
             with self._step(State.REVERTING, "reload"):
                 live.reload(conn)
-        _raise_any(self._settled("before", may_wait=True), _AGAIN)
+        _raise_any(self._not_before(conn), _AGAIN)
         waiting = self._off_start()
         if not waiting or self.how.run is None:
             return waiting
@@ -262,16 +263,29 @@ class SettingsTransaction(Transaction):
         _raise_any(self._settled("before", may_wait=False), _AGAIN)
         return ()
 
+    def _not_before(self, conn: Connection) -> list[str]:
+        problems = self._settled("before", may_wait=True)
+        if problems:  # a reload applies nothing while a file is broken
+            try:
+                refuse_broken_files(conn, self.change.names, restarts=False)
+            except Refused as broken:
+                problems.append(broken.message)
+        return problems
+
     def _to_put_back(self, conn: Connection) -> tuple[str, ...]:
         """The names still to be restored. Values that someone else has written since are kept."""
         if self.change.method == "include file":
             return self._file_to_put_back()
         lines = live.file_lines(conn)
-        if lines is None:
-            return self.change.names
-        now = live.values_in(lines, AUTO_CONF)
         rows = live.in_force(conn, self.change.names)
         entries = self.change.entries
+        if lines is None:
+            if self.change.state is State.VERIFIED:  # only then pg_settings shows what is written
+                self.change = replace(
+                    self.change, entries=tuple(one for one in entries if _seems_ours(one, rows))
+                )
+            return self.change.names
+        now = live.values_in(lines, AUTO_CONF)
         keep = [one for one in entries if _is_ours(one, now.get(one.name.lower()), rows)]
         self.change = replace(self.change, entries=tuple(keep))
         return tuple(one.name for one in keep if now.get(one.name.lower()) != one.before)
@@ -374,6 +388,16 @@ def _is_ours(one: ParameterChange, now: str | None, rows: Mapping[str, InForce])
     )
 
 
+def _seems_ours(one: ParameterChange, rows: Mapping[str, InForce]) -> bool:
+    """Whether an entry is ours, or back, as far as pg_settings shows it."""
+    row = rows.get(one.name)
+    if row is None or row.hidden or row.pending_restart:
+        return True
+    if not live.is_file(row.sourcefile, AUTO_CONF):
+        return one.before is None
+    return any(row.same(text, row.setting) for text in (one.before, one.after) if text is not None)
+
+
 def _line_problem(
     one: ParameterChange, line: FileSetting, row: InForce | None, value: str
 ) -> str | None:
@@ -389,7 +413,8 @@ def _raise_any(problems: Sequence[str], hint: str | None) -> None:
         raise ApplyError("; ".join(problems), hint)
 
 
-def _alive(conn: Connection) -> bool:
+def alive(conn: Connection) -> bool:
+    """Whether a session still answers."""
     import psycopg
 
     try:

@@ -186,6 +186,8 @@ def say(outcome: Outcome) -> None:
         return
     terminal.print_line(verified(outcome, "setting"))
     _say_waiting(outcome.waiting)
+    if outcome.left:
+        terminal.print_note(f"kept, since somebody else has set it: {', '.join(outcome.left)}")
 
 
 def verified(outcome: Outcome, noun: str) -> str:
