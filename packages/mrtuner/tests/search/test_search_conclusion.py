@@ -88,6 +88,19 @@ def test_a_setting_that_is_worth_little_goes_only_if_the_rest_is_confirmed_too()
     assert found.headline == "+6.0 % (+4.0 % to +8.0 %) against the advice, by max_wal_size = 4GB"
 
 
+def test_fewer_settings_replace_the_winner_only_if_they_may_be_worth_as_much() -> None:
+    """1.20 / 1.01 = 1.188."""
+    search = a_search(measured(Verdict.BETTER, 1.20))
+    search.ablation = [
+        Worth(name="commit_delay", advice="0", value="150",
+              measured=measured(Verdict.UNDECIDED, 1.009)),
+    ]  # fmt: skip
+    search.reduced = measured(Verdict.BETTER, 1.15, low=1.12, high=1.187)
+    assert concluded(search).settings == WINNER
+    search.reduced = measured(Verdict.BETTER, 1.15, low=1.12, high=1.189)
+    assert concluded(search).settings == ADVICE | {"max_wal_size": "4GB"}
+
+
 def test_more_than_three_settings_are_counted() -> None:
     search = a_search(measured(Verdict.BETTER, 1.08))
     search.trials[0].settings.update(io_workers="8", wal_compression="pglz")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import NewCluster
 
-from mrtuner.answers.searched.live import Alone, Tried
+from mrtuner.answers.searched.live import Alone, Tried, _known
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import State
 from mrtuner.change.settings.apply import Wanted, apply, plan
@@ -28,6 +28,7 @@ from mrtuner.search.live import LiveMeasurements, Statements, behind
 from mrtuner.search.model import Schedule, Settings
 from mrtuner.search.race import Raced
 from mrtuner.search.server import known
+from mrtuner.tuning import tune
 from servers import binaries, sql
 from waiting import until
 
@@ -158,7 +159,7 @@ def test_connections_of_a_search_end_if_the_network_stalls(server: Cluster) -> N
 GIVES_UP = """
 import os, signal, sys, time
 from pathlib import Path
-from mrtuner.answers.searched.live import Alone, Tried
+from mrtuner.answers.searched.live import Alone, Tried, _known
 from mrtuner.change.journal import Journal
 from mrtuner.cli.common.change import undo_command
 from mrtuner.search import live
@@ -248,3 +249,21 @@ def test_entries_are_put_back_even_in_files_that_cannot_be_read(
     conf.write_text(text, encoding="utf-8")
     with tried.during(UNTOUCHED):
         assert in_force(server) == UNTOUCHED
+
+
+def test_a_server_that_is_no_longer_untouched_is_refused(server: Cluster, tried: Tried) -> None:
+    sql(server.dsn(), "ALTER SYSTEM SET work_mem = '16MB'")
+    sql(server.dsn(), "SELECT pg_reload_conf()")
+    until(lambda: in_force(server)["work_mem"] == "16MB")
+    with pytest.raises(Refused, match="work_mem was 4MB, is 16MB"), tried.during(TRIED):
+        pass
+    with pytest.raises(Refused, match="work_mem was 4MB, is 16MB"), tried.during(UNTOUCHED):
+        pass
+
+
+def test_what_a_window_cannot_show_is_not_tried_on_a_live_server(server: Cluster) -> None:
+    fixed = _known(server.dsn(), tune(server.dsn(), memory="1GB")).fixed
+    assert fixed["commit_delay"] == "on a live server, no statement's time shows a commit"
+    later = {"max_wal_size", "bgwriter_delay", "bgwriter_lru_maxpages"}
+    later |= {"backend_flush_after", "checkpoint_flush_after"}
+    assert {fixed[name] for name in later} == {"its cost comes after a window of a live server"}

@@ -44,6 +44,34 @@ def test_what_exceeds_the_memory_budget_is_never_tried() -> None:
     assert tried <= {"256MB", "512MB", "1GB"}
 
 
+class Named(Surface):
+    """Remembers what was raced."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.titles = list[str]()
+
+    def race(
+        self, first: Settings, second: Settings, pairs: int, enough: Callable[[Raced], bool],
+        title: str,
+    ) -> Raced:  # fmt: skip
+        self.titles.append(title)
+        return super().race(first, second, pairs, enough, title)
+
+
+def test_what_is_left_of_the_winner_is_not_tried_beyond_the_memory_budget_either() -> None:
+    search, surface = new_search(1, minutes=240), Named(1)
+    made = procedure(search, surface)
+    made.fits = lambda _side: search.confirmation is None
+    made.run()
+    assert "confirmation" in surface.titles
+    assert surface.titles[-1] == "confirmation", "neither without one setting nor reduced"
+    changed = len(search.ablation)
+    assert changed > 1
+    assert [one.measured for one in search.ablation] == [None] * changed
+    assert len([one for one in search.unknown if "memory budget" in one]) == changed
+
+
 def test_nothing_that_risks_data_is_touched_and_nothing_is_tried_twice() -> None:
     search = procedure(new_search(2), Surface(2)).run()
     for side in proposed(search):

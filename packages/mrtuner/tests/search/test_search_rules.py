@@ -32,6 +32,16 @@ def test_a_trial_that_may_be_within_five_percent_goes_on() -> None:
     assert stop(raced(0.80, 0.95, 0.90)) is None
 
 
+def test_faster_statements_are_no_win_if_fewer_of_them_ran() -> None:
+    """ln 0.90, 0.91, 0.89: mean -0.1054, sd 0.0111, t(0.95, 2) = 2.920: upper -0.087, below 0."""
+    fewer = [(10.0, 9.0), (10.0, 9.1), (10.0, 8.9)]
+    assert outcome(raced(1.10, 1.11, 1.12), 3)[0] == "better"
+    said = outcome(raced(1.10, 1.11, 1.12, throughputs=fewer), 3)
+    assert said == ("not better", "its throughput was surely lower, at 90%")
+    about = [(10.0, 9.0), (10.0, 9.9), (10.0, 10.5)]
+    assert outcome(raced(1.10, 1.11, 1.12, throughputs=about), 3)[0] == "better"
+
+
 def test_one_pair_at_less_than_half_stops_a_trial() -> None:
     assert stop(raced(0.49)) == "it fell to 49% of the best so far"
     assert stop(raced(0.51)) is None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from mrtuner.search.model import (
+    WORTH,
     Costs,
     Difference,
     Measured,
@@ -31,7 +32,7 @@ def conclude(search: Search, server: Server, costs: Callable[[Settings], Costs])
             before=costs(search.advice), after=None,
         )  # fmt: skip
     side = search.side(search.candidate or 0)
-    if search.reduced is not None and search.reduced.verdict is Verdict.BETTER:
+    if search.reduced is not None and _as_good(search.reduced, seen):
         side, seen = search.reduced_side, search.reduced
     changed = differences(search.advice, side, server.default)
     return SearchResult(
@@ -45,6 +46,13 @@ def conclude(search: Search, server: Server, costs: Callable[[Settings], Costs])
         ),
         measured=seen, before=costs(search.advice), after=costs(side),
     )  # fmt: skip
+
+
+def _as_good(reduced: Measured, winner: Measured) -> bool:
+    """Whether fewer settings are better than the advice, and may be worth as much as the winner."""
+    if reduced.verdict is not Verdict.BETTER or reduced.high is None:
+        return False
+    return reduced.high >= winner.ratio / (1 + WORTH)
 
 
 def _named(changed: Mapping[str, tuple[str, str]]) -> str:

@@ -20,7 +20,7 @@ from mrtuner.errors import ConnectError, MissingPart
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.reader import Reader, rows_of
 from mrtuner.search.profile import Seen, evidence
-from mrtuner.search.race import Raced
+from mrtuner.search.race import Raced, throttled
 from mrtuner.search.window import Statements, Window, grown, speeds, trip, unlike
 from mrtuner.stats.comparison import FEWEST_BLOCKS, Pair, Verdict, compare
 from mrtuner.wording import plural
@@ -102,6 +102,7 @@ class LiveMeasurements:
         """
         began = time.monotonic()
         taken: list[Pair] = []
+        done: list[Pair] = []
         unknown: list[str] = []
         seen: list[Seen] = []
         raced = Raced(pairs=())
@@ -123,7 +124,10 @@ class LiveMeasurements:
                 unknown.append(why)
             else:
                 taken.append((sqrt(rates[0] * rates[2]), rates[1]))
-            raced = Raced(pairs=taken)
+                if self.by_statements and tried.work > 0:
+                    before, after = around[0].throughput, around[-1].throughput
+                    done.append((sqrt(before * after), tried.throughput))
+            raced = Raced(pairs=taken, throughputs=done)
             if enough(raced):
                 break
         return self._judged(raced, unknown, seen, time.monotonic() - began)
@@ -230,8 +234,13 @@ class LiveMeasurements:
             refused += [f"only {counted} of windows can be compared", *dict.fromkeys(unknown)]
         elif not refused:
             verdict = compare(raced.pairs).verdict
+        why = throttled(raced)
+        if verdict is Verdict.BETTER and why is not None:
+            verdict = Verdict.UNDECIDED
+            refused.append(why)
         return Raced(
-            pairs=raced.pairs, tripped=raced.tripped, verdict=verdict, refused=tuple(refused),
+            pairs=raced.pairs, throughputs=raced.throughputs, tripped=raced.tripped,
+            verdict=verdict, refused=tuple(refused),
             evidence=evidence(seen, os.cpu_count() or 1),
             unknown=tuple(unknown), seconds=seconds,
         )  # fmt: skip

@@ -185,7 +185,7 @@ class Worth:
     name: Annotated[str, Doc("the parameter")]
     advice: Annotated[str, Doc("its value in the advice")]
     value: Annotated[str, Doc("its value in the winner")]
-    measured: Annotated[Measured | None, Doc("null if the budget had no room")]
+    measured: Annotated[Measured | None, Doc("null if the budget of time or memory had no room")]
 
     @property
     def little(self) -> bool:

@@ -113,8 +113,12 @@ class Procedure:
         origins: tuple[Origin, ...] = ("default", "pgtune", "advice")
         for origin in origins:
             side = self.search.baselines.get(origin)
-            if side is not None and origin not in tried:
-                self._try(origin, dict(side), {})
+            if side is None or origin in tried:
+                continue
+            if self.search.live and not self.fits(side):  # our own server may run short of memory
+                self.tell(f"not tried: {origin}, which is beyond the memory budget")
+                continue
+            self._try(origin, dict(side), {})
 
     def _earlier(self) -> None:
         """Race what earlier searches found, before anything is proposed."""
@@ -279,13 +283,23 @@ class Procedure:
                 continue
             seen = None
             if pairs >= FEWEST_PAIRS and len(changed) > 1:
-                without = model.taken_back(winner, name, search.advice)
-                self.tell(f"what {name} is worth: {pairs} pairs")
-                seen = _measured(
-                    self.measuring.race(without, winner, pairs, _never, f"without {name}")
-                )
+                seen = self._worth(name, winner, pairs)
             search.ablation.append(Worth(name=name, advice=advised, value=value, measured=seen))
             self.keep(search)
+
+    def _worth(self, name: str, winner: dict[str, str], pairs: int) -> Measured | None:
+        without = model.taken_back(winner, name, self.search.advice)
+        if not self.fits(without):
+            self._beyond(f"what {name} is worth")
+            return None
+        self.tell(f"what {name} is worth: {pairs} pairs")
+        return _measured(self.measuring.race(without, winner, pairs, _never, f"without {name}"))
+
+    def _beyond(self, what: str) -> None:
+        why = f"{what}: the others without it are beyond the memory budget"
+        if why not in self.search.unknown:
+            self.search.unknown.append(why)
+            self.tell(f"not measured: {why}")
 
     def _reduce(self) -> None:
         """Confirm what is left without the settings that are worth little, if anything is."""
@@ -294,6 +308,9 @@ class Procedure:
         if search.reduced is not None or not 0 < len(little) < len(search.ablation):
             return
         side = search.reduced_side
+        if not self.fits(side):
+            self._beyond(f"what is left without {', '.join(little)}")
+            return
         pairs = confirming(search, search.schedule.reduced)
         self.tell(f"without {', '.join(little)} against {search.start}: {pairs} fresh pairs")
         search.reduced = _measured(

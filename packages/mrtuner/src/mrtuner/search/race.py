@@ -35,6 +35,7 @@ class Raced:
 
     pairs: Sequence[Pair]  # transactions per second, the checkpoint left behind included
     slowest: Sequence[Pair] = ()  # p99 latency [µs]
+    throughputs: Sequence[Pair] = ()  # of a live server, where statement times are compared
     failed: Pair = (0.0, 0.0)  # shares of transactions that failed
     verdict: Verdict = Verdict.UNDECIDED
     refused: tuple[str, ...] = ()  # why there is no verdict
@@ -68,9 +69,19 @@ def outcome(raced: Raced, wanted: int) -> tuple[Outcome, str]:
         return "stopped", why
     if len(raced.pairs) < FEWEST_PAIRS:
         return "not better", f"{len(raced.pairs)} of {wanted} pairs could be compared"
+    if (why := throttled(raced)) is not None:
+        return "not better", why
     if compare(raced.pairs, alpha=_LOWER).low > 1:
         return "better", "its lower 90 % bound is above the best so far"
     return "not better", "it is not surely better than the best so far"
+
+
+def throttled(raced: Raced) -> str | None:
+    """Return why faster statements are no gain: fewer of them ran. None if that is not sure."""
+    if len(raced.throughputs) < FEWEST_PAIRS or _high(raced.throughputs) >= 1:
+        return None
+    done = compare(raced.throughputs).ratio
+    return f"its throughput was surely lower, at {done:.0%}"
 
 
 def gain(pairs: Sequence[Pair]) -> float:

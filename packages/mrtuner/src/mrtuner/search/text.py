@@ -14,7 +14,7 @@ from mrtuner.stats.comparison import compare
 from mrtuner.units import Bytes, pretty_bytes
 from mrtuner.wording import first_upper, plural
 
-_NOT_MEASURED: Final = "not measured: the budget had no room"
+_NOT_MEASURED: Final = "not measured: the budget of time or memory had no room"
 
 
 _ORIGINS: Final = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -100,10 +100,11 @@ def search_live(
         known = _known(dsn, tuning)
         who = _identity(dsn)
         if made is None:
-            made = _begun(wish, tuning, known, who, checked(machine))
+            made = _begun(dsn, wish, tuning, known, who, checked(machine))
         _require(dsn, tuning, made)
         require_same(made, tuning.server.version if tuning.server else "", who)
         known.require(made.keep)
+        require_untouched(dsn, known, made.advice)
         for text in (made.load.title, *forecast(made.schedule)):
             tell(text)
         confirm(made)
@@ -112,16 +113,11 @@ def search_live(
 
 
 def _begun(
-    wish: SearchWish, tuning: Tuning, known: Server, who: str, given: Mapping[str, object]
+    dsn: str, wish: SearchWish, tuning: Tuning, known: Server, who: str, given: Mapping[str, object]
 ) -> Search:
     assert tuning.server is not None  # noqa: S101 - it was tuned by its dsn
-    settings = {
-        name: one for name, one in tuning.server.settings.items() if name in _searchable(known)
-    }
-    in_force = {
-        name: known.shown(name, with_unit(one.setting, one.vartype, one.unit))
-        for name, one in settings.items()
-    }
+    with connect(dsn) as session:
+        in_force = _in_force(session, known, _searchable(known))
     advised = {
         one.name: known.shown(one.name, one.value)
         for one in tuning.changes
@@ -139,6 +135,29 @@ def _begun(
     )  # fmt: skip
 
 
+def _in_force(session: Connection, known: Server, names: Collection[str]) -> dict[str, str]:
+    return {
+        name: known.shown(name, with_unit(one.setting, one.vartype, one.unit))
+        for name, one in live.in_force(session, list(names)).items()
+    }
+
+
+def require_untouched(dsn: str, known: Server, untouched: Settings) -> None:
+    """Refuse a server whose settings are no longer those that all is compared with."""
+    with connect(dsn) as session:
+        now = _in_force(session, known, untouched)
+    changed = [
+        f"{name} was {value}, is {now.get(name, 'unknown')}"
+        for name, value in untouched.items()
+        if now.get(name) != value
+    ]
+    if changed:
+        raise Refused(
+            f"settings were changed since the search began: {', '.join(changed)}",
+            "Restore them to go on, or begin another search in a new directory.",
+        )
+
+
 def _searchable(known: Server) -> set[str]:
     return {one["name"] for one in table()["knobs"]} & known.parameters.keys() - known.fixed.keys()
 
@@ -154,6 +173,7 @@ def _known(dsn: str, tuning: Tuning) -> Server:
         for name, one in found.parameters.items()
         if one.context not in {"sighup", "superuser", "user"}
     }
+    fixed |= {one["name"]: one["live"] for one in table()["knobs"] if "live" in one}
     fixed |= {
         one.name: "ALTER ROLE or ALTER DATABASE overrides it" for one in tuning.server.overrides
     }
@@ -292,9 +312,10 @@ class Tried:
 
         if self.alone is not None:
             self.alone.hold()
+        _put_back(self.dsn, self.journal, self.tell)  # what a failed trial may have left
+        require_untouched(self.dsn, self.known, self.untouched)
         changed = differences(self.untouched, side, self.known.default)
         if not changed:
-            _put_back(self.dsn, self.journal, self.tell)  # what a failed trial may have left
             yield
             return
         wanted = [Wanted(name=name, value=value) for name, (_, value) in changed.items()]

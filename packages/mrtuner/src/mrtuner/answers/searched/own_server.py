@@ -311,7 +311,7 @@ def carried_out(
                 measuring=measurements,
                 server=known,
                 fits=changes.fits(tuning),
-                costs=lambda side: costs(tuning, known, side),
+                costs=lambda side: costs(tuning, known, side, live=made.live),
                 keep=lambda done: record.save(done, directory),
                 tell=clock.say,
             ).run()
@@ -413,13 +413,13 @@ def _texts(side: Settings, known: Server) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text != known.default(name)}
 
 
-def costs(tuning: Tuning, known: Server, side: Settings) -> Costs:
+def costs(tuning: Tuning, known: Server, side: Settings, *, live: bool = False) -> Costs:
     """Return the worst case of memory, and of recovery after a crash."""
     from mrtuner.tuning.feasibility import in_force
 
     situation = replace(tuning.situation, running={**tuning.situation.running, **side})
     budget = in_force(situation)
-    wal = known.bytes("max_wal_size", side)
+    wal = known.bytes("max_wal_size", situation.running if live else side)
     pace = replay(situation.throughput)
     fast, slow = (pretty_duration(wal / speed) for speed in (pace.fast, pace.slow))
     return Costs(
