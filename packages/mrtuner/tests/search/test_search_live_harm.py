@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from conftest import NewCluster
 
-from mrtuner.answers.searched.live import Alone, Tried, _known
+from mrtuner.answers.searched.live import Alone, Tried, _known, search_live
+from mrtuner.answers.searched.own_server import SearchWish
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import State
 from mrtuner.change.settings.apply import Wanted, apply, plan
@@ -25,7 +26,7 @@ from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.search import live
 from mrtuner.search.live import LiveMeasurements, Statements, behind
-from mrtuner.search.model import Schedule, Settings
+from mrtuner.search.model import Schedule, Search, Settings
 from mrtuner.search.race import Raced
 from mrtuner.search.server import known
 from mrtuner.tuning import tune
@@ -159,10 +160,11 @@ def test_connections_of_a_search_end_if_the_network_stalls(server: Cluster) -> N
 GIVES_UP = """
 import os, signal, sys, time
 from pathlib import Path
-from mrtuner.answers.searched.live import Alone, Tried, _known
+from mrtuner.answers.searched.live import Alone, Tried, _known, search_live
 from mrtuner.change.journal import Journal
 from mrtuner.cli.common.change import undo_command
 from mrtuner.search import live
+from mrtuner.answers.searched.own_server import SearchWish
 from mrtuner.search.server import known
 dsn, state, postmaster = sys.argv[1:]
 live.PATIENCE = 2.0
@@ -267,3 +269,23 @@ def test_what_a_window_cannot_show_is_not_tried_on_a_live_server(server: Cluster
     later = {"max_wal_size", "bgwriter_delay", "bgwriter_lru_maxpages"}
     later |= {"backend_flush_after", "checkpoint_flush_after"}
     assert {fixed[name] for name in later} == {"its cost comes after a window of a live server"}
+
+
+def test_the_forecast_that_is_confirmed_is_what_runs(
+    server: Cluster, journal: Journal, tmp_path: Path
+) -> None:
+    """Without statement times, no window is shorter than 20 s; a budget of 5 min gives 5 s."""
+    told = list[str]()
+    asked = list[Search]()
+
+    def refuse(search: Search) -> None:
+        asked.append(search)
+        raise Refused("no")
+
+    with pytest.raises(Refused, match="no"):
+        search_live(
+            server.dsn(), tmp_path / "search", SearchWish(budget="5min"), journal=journal,
+            confirm=refuse, tell=told.append, memory="1GB",
+        )  # fmt: skip
+    assert (asked[0].goal, asked[0].schedule.window) == ("throughput", 20)
+    assert any("a run measures 20 s" in line for line in told)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from search_surface import ADVICE, SERVER, all_binds
+from search_surface import ADVICE, SERVER, all_binds, new_search
 
 from mrtuner.answers.searched.own_server import costs
+from mrtuner.catalog.load import parameters
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.search.model import BindingEvidence
 from mrtuner.search.optimiser import Optimiser
 from mrtuner.search.race import Raced, outcome, stop
-from mrtuner.search.schedule import forecast, schedule
-from mrtuner.search.space import MOST, choose, dimensions
+from mrtuner.search.schedule import forecast, pair_seconds, schedule, worth_seconds
+from mrtuner.search.space import MOST, Server, choose, dimensions
 from mrtuner.tuning import tune
 
 
@@ -214,3 +215,29 @@ def test_recovery_takes_what_the_volume_allows() -> None:
     default = costs(tuning, SERVER, {}).replay
     assert default is not None
     assert "for 1 GB of WAL" in default, "what initdb gives"
+
+
+@pytest.mark.parametrize(("major", "name"), [(18, "io_workers"), (19, "io_max_workers")])
+def test_workers_are_searched_only_where_they_do_the_reading(major: int, name: str) -> None:
+    server = Server(parameters=parameters(major), accepted={})
+    searched, _ = choose(list(all_binds()), server, {}, ())
+    assert name in {one.name for one in searched}
+    _, left_out = choose(list(all_binds()), server, {"io_method": "sync"}, ())
+    why = {one.name: one.why for one in left_out}[name]
+    assert why == "it acts only with io_method = worker"
+
+
+def test_two_names_of_one_method_of_compression_are_one_value() -> None:
+    server = Server(parameters=parameters(15), accepted={})
+    assert server.shown("wal_compression", "on") == "pglz"
+    assert server.shown("wal_compression", "off") == "off"
+    assert Server(parameters=parameters(14), accepted={}).shown("wal_compression", "on") == "on"
+
+
+def test_a_pair_with_both_sides_tried_takes_a_window_more_on_a_live_server() -> None:
+    """Budget 1 h: a window of (3600 / 2 / 48 - 1) - 2 = 34 s; a pair of three, 3 x 37 = 111 s."""
+    search = new_search(1)
+    search.schedule = schedule(3600, live=True)
+    search.load = replace(search.load, server="one")
+    assert pair_seconds(search) == 111
+    assert worth_seconds(search) == 148

@@ -18,7 +18,7 @@ from mrtuner.search.conclusion import conclude
 from mrtuner.search.model import Costs, Measured, Origin, Search, Settings, Trial, Worth
 from mrtuner.search.optimiser import Optimiser, Proposal
 from mrtuner.search.race import Raced
-from mrtuner.search.schedule import confirming, pair_seconds
+from mrtuner.search.schedule import confirming, worth_seconds
 from mrtuner.search.space import Server, choose, dimensions
 from mrtuner.stats.comparison import FEWEST_PAIRS, Verdict, compare
 
@@ -275,7 +275,7 @@ class Procedure:
         search = self.search
         winner = search.side(search.candidate or 0)
         changed = model.differences(search.advice, winner, self.server.default)
-        room = search.schedule.ablation * search.schedule.budget / pair_seconds(search)
+        room = search.schedule.ablation * search.schedule.budget / worth_seconds(search)
         pairs = int(room / len(changed))
         done = {one.name for one in search.ablation}
         for name, (advised, value) in changed.items():

@@ -64,6 +64,15 @@ def pair_seconds(search: Search) -> float:
     return max(seconds / pairs, float(planned.runs * planned.window))
 
 
+def worth_seconds(search: Search) -> float:
+    """Return what a pair takes [s] whose first side is tried as well.
+
+    A live server then has a window more, untouched, for the guard to compare both with.
+    """
+    runs = search.schedule.runs
+    return pair_seconds(search) * ((runs + 1) / runs if search.live else 1)
+
+
 def confirming(search: Search, share: float) -> int:
     """Return how many pairs a share of the budget has room for: at least six."""
     return _pairs(share * search.schedule.budget, pair_seconds(search))

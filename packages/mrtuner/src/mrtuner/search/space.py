@@ -19,6 +19,8 @@ _FACTOR: Final = 4
 _LADDER: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 #: Share of the range that stands for the special values. Source: LlamaTune, VLDB 2022.
 _SPECIAL: Final = 0.2
+#: What means the same. Source: PostgreSQL documentation, wal_compression, from 15 on.
+_SYNONYMS: Final = {("wal_compression", "on"): "pglz"}
 #: More settings than this need more trials than a budget has.
 MOST: Final = 8
 
@@ -83,7 +85,11 @@ class Server:
     def shown(self, name: str, text: str) -> str:
         """Return a value in its shortest form, so that equal values are equal texts."""
         known = self.parameters.get(name)
-        return text if known is None else known.show(known.parse(text))
+        if known is None:
+            return text
+        text = known.show(known.parse(text))
+        synonym = _SYNONYMS.get((name, text), text)  # where the parameter is no boolean
+        return synonym if synonym in (known.enum or ()) else text
 
     def default(self, name: str) -> str:
         """Return what initdb gives; empty if that depends on the machine."""
@@ -144,7 +150,7 @@ def choose(
     left_out: list[SettingLeftOut] = []
     for entry in table()["knobs"]:
         name = entry["name"]
-        why = _why_not(entry, known.get(entry["mechanism"]), server, keep)
+        why = _why_not(entry, known.get(entry["mechanism"]), server, keep, advice)
         made = None if why else _setting(entry, server, advice)
         if why is None and made is None:
             why = "this server accepts no other value"
@@ -160,18 +166,28 @@ def choose(
 
 
 def _why_not(
-    entry: Mapping[str, Any], seen: BindingEvidence | None, server: Server, keep: Collection[str]
-) -> str | None:
+    entry: Mapping[str, Any], seen: BindingEvidence | None, server: Server, keep: Collection[str],
+    advice: Mapping[str, str],
+) -> str | None:  # fmt: skip
     if entry["name"] not in server.parameters:
         return "this version does not have it"
     if entry["name"] in keep:
         return "it was to be kept"
-    if why := server.fixed.get(entry["name"]):
+    without = inactive(entry, {one: server.default(one) for one in server.parameters} | {**advice})
+    if why := server.fixed.get(entry["name"]) or without:
         return why
     if seen is None or seen.value is None:
         return f"{entry['mechanism']}: could not be seen"
     if not seen.binds:
         return f"{entry['mechanism']}: {seen.value:g}, below {seen.least:g}"
+    return None
+
+
+def inactive(entry: Mapping[str, Any], values: Mapping[str, str]) -> str | None:
+    """Return why a setting of the table does nothing with these values; None if it acts."""
+    for name, text in entry.get("only", {}).items():
+        if values.get(name) != text:
+            return f"it acts only with {name} = {text}"
     return None
 
 

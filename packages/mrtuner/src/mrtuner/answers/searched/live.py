@@ -38,6 +38,7 @@ from mrtuner.search import record
 from mrtuner.search.model import Search, SearchedLoad, Settings, differences
 from mrtuner.search.profile import table
 from mrtuner.search.schedule import forecast, schedule
+from mrtuner.search.space import inactive
 from mrtuner.search.window import SHORTEST_BY_TRANSACTIONS
 from mrtuner.tuning import changes, tune
 from mrtuner.units import parse_duration
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from mrtuner.search.space import Server
     from mrtuner.tuning import Tuning
 
+_BY_STATEMENTS: Final = "statement time"
 #: Whoever replays WAL must know the method: a build without it stops there.
 _REPLAYED: Final = "wal_compression"
 #: The server, too, notices within seconds that we are gone, and releases our lock.
@@ -105,6 +107,7 @@ def search_live(
         require_same(made, tuning.server.version if tuning.server else "", who)
         known.require(made.keep)
         require_untouched(dsn, known, made.advice)
+        _require_goal(dsn, made)
         for text in (made.load.title, *forecast(made.schedule)):
             tell(text)
         confirm(made)
@@ -116,8 +119,13 @@ def _begun(
     dsn: str, wish: SearchWish, tuning: Tuning, known: Server, who: str, given: Mapping[str, object]
 ) -> Search:
     assert tuning.server is not None  # noqa: S101 - it was tuned by its dsn
+    from mrtuner.search.live import statement_times
+
     with connect(dsn) as session:
         in_force = _in_force(session, known, _searchable(known))
+        by_statements = statement_times(session) is not None
+    planned = schedule(parse_duration(wish.budget), live=True)
+    least = 0 if by_statements else SHORTEST_BY_TRANSACTIONS
     advised = {
         one.name: known.shown(one.name, one.value)
         for one in tuning.changes
@@ -126,7 +134,8 @@ def _begun(
     return Search(
         mrtuner=__version__, postgres=tuning.server.version, started=now(),
         seed=randrange(2**31) if wish.seed is None else wish.seed,  # noqa: S311 - no secret
-        schedule=schedule(parse_duration(wish.budget), live=True), keep=tuple(sorted(wish.keep)),
+        goal=_BY_STATEMENTS if by_statements else "throughput",
+        schedule=replace(planned, window=max(planned.window, least)), keep=tuple(sorted(wish.keep)),
         load=SearchedLoad(
             builtin=None, scripts=(), scale=None, clients=None, memory=None, iops=None, server=who
         ),
@@ -174,6 +183,8 @@ def _known(dsn: str, tuning: Tuning) -> Server:
         if one.context not in {"sighup", "superuser", "user"}
     }
     fixed |= {one["name"]: one["live"] for one in table()["knobs"] if "live" in one}
+    values = {name: one.setting for name, one in tuning.server.settings.items()}
+    fixed |= {one["name"]: why for one in table()["knobs"] if (why := inactive(one, values))}
     fixed |= {
         one.name: "ALTER ROLE or ALTER DATABASE overrides it" for one in tuning.server.overrides
     }
@@ -212,27 +223,30 @@ def _require(dsn: str, tuning: Tuning, made: Search) -> None:
         )
 
 
+def _require_goal(dsn: str, made: Search) -> None:
+    from mrtuner.search.live import statement_times
+
+    with connect(dsn) as session:
+        by_statements = statement_times(session) is not None
+    if (made.goal == _BY_STATEMENTS) is not by_statements:
+        raise Refused(
+            "pg_stat_statements is not as it was when the search began",
+            "Restore it, or begin another search in a new directory.",
+        )
+
+
 def _carried_out(
     tried: Tried, made: Search, tuning: Tuning, directory: Path, progress: Shown
 ) -> Search:
-    from mrtuner.search.live import LiveMeasurements, statement_times
+    from mrtuner.search.live import LiveMeasurements
 
-    with connect(tried.dsn) as session:
-        by_statements = statement_times(session) is not None
+    by_statements = made.goal == _BY_STATEMENTS
     if not made.trials and made.calibration is None:
-        made.goal = "statement time" if by_statements else "throughput"
-        least = 0 if by_statements else SHORTEST_BY_TRANSACTIONS
-        made.schedule = replace(made.schedule, window=max(made.schedule.window, least))
         recall(made, tuning)
     if not by_statements and not made.unknown:
         made.unknown.append(
             "statement times: pg_stat_statements is not installed in this database, or hides some "
             "from this role; transactions a second count instead, which clients may decide"
-        )
-    if (made.goal == "statement time") is not by_statements:
-        raise Refused(
-            "pg_stat_statements is not as it was when the search began",
-            "Restore it, or begin another search in a new directory.",
         )
 
     @contextmanager
