@@ -246,6 +246,54 @@ def test_nothing_went_wrong_is_said_only_if_all_was_looked_at(tmp_path: Path) ->
     assert "Not looked for: statements were not recorded: slower statements are not" in without
 
 
+def test_while_only_the_host_was_sampled_nobody_looked(tmp_path: Path) -> None:
+    """An hour of everything but for ten minutes in which the server could not be reached.
+
+    By hand: sessions are sampled every 5 s, so from 02:19:55; statements, at 02:20 not any more,
+    from 02:19. At 02:45 sessions alone took too long, for two minutes.
+    """
+    away, busy = range(BEGIN + 1200, BEGIN + 1800), range(BEGIN + 2700, BEGIN + 2820)
+    samples = [sample("host", second) for second in range(BEGIN, BEGIN + 3600, 10)]
+    for second in range(BEGIN, BEGIN + 3600, 5):
+        if second not in away:
+            samples += [] if second in busy else [sample("sessions", second)]
+            if second % 10 == 0:
+                row = of_source("connections", clients=5, active=1, maximum=9)
+                samples.append(sample("connections", second, row))
+            if second % 60 == 0:
+                samples += [sample(name, second) for name in ("statements", "checkpoints")]
+    events = tuple(
+        HistoryEvent(at=MIDNIGHT + at * SECOND, instance=INSTANCE, kind=kind, detail=detail)
+        for at, kind, detail in (
+            (BEGIN, "connected", "recording"), (BEGIN + 1203, "lost", "connection refused"),
+            (BEGIN + 1799, "connected", "recording"), (BEGIN + 3500, "lost", "no answer"),
+        )
+    )  # fmt: skip
+    with Writer(tmp_path, built_in().values()) as writer:
+        writer.commit([Batch(instance=INSTANCE, samples=tuple(samples), events=events)])
+    found = history(tmp_path, since="1h")
+    assert [one for one in found.not_looked_for if "ceilings" not in one] == [
+        "sessions were not recorded from 2026-11-23 02:19:55 UTC to 2026-11-23 02:30:00 UTC and "
+        "from 2026-11-23 02:44:55 UTC to 2026-11-23 02:47:00 UTC: queues for locks are not looked "
+        "for then",
+        *(
+            f"{name} were not recorded from 2026-11-23 02:19:{second} UTC to 2026-11-23 02:30:00 "
+            f"UTC: {what} are not looked for then"
+            for name, second, what in (
+                ("connections", 50, "storms of connections"),
+                ("statements", "00", "slower statements"),
+                ("checkpoints", "00", "checkpoints before their time"),
+            )
+        ),
+    ]
+    assert [
+        (f"{one.begin:%H:%M:%S}", f"{one.end:%H:%M:%S}", one.text) for one in found.incidents
+    ] == [
+        ("02:20:03", "02:29:59", "lost: connection refused"),
+        ("02:58:20", "02:59:55", "lost: no answer"),
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.timed
 def test_an_incident_played_out_is_told_and_the_quiet_before_it_is_not(
