@@ -9,7 +9,7 @@ from typing import Final
 from mrtuner.history.analysis.coverage import Recorded, recorded, seconds_of
 from mrtuner.history.analysis.gaps import HistoryGap, gaps, gaps_of, longest_pause
 from mrtuner.history.analysis.incidents import searched
-from mrtuner.history.analysis.period import HistoryPeriod, as_sampled, source_named
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled, source_named
 from mrtuner.history.reading import History
 from mrtuner.units import pretty_duration
 from mrtuner.wording import enumerated
@@ -57,6 +57,11 @@ def _not_looked_for(history: History, about: HistoryPeriod) -> Iterator[str]:
         yield (
             "the recorder's role may not see what others do: queues for locks are not looked for; "
             "GRANT pg_read_all_stats"
+        )
+    if _uncounted(history, within):
+        yield (
+            "a standby counts attempts at restartpoints: checkpoints before their time are not "
+            "looked for"
         )
 
 
@@ -108,3 +113,15 @@ def _hidden(history: History, about: HistoryPeriod) -> bool:
         about.parameters, inside=True,
     )  # fmt: skip
     return bool(row["known"]) and not row["seen"]
+
+
+def _uncounted(history: History, about: HistoryPeriod) -> bool:
+    """Whether checkpoints were not counted at some time, though what they wrote was."""
+    if not as_sampled(history, "checkpoints", about):
+        return False
+    row = history.row(
+        f"""SELECT count(*) AS number FROM checkpoints
+            WHERE {IN_PERIOD} AND write_ms IS NOT NULL AND requested IS NULL""",
+        about.parameters, inside=True,
+    )  # fmt: skip
+    return bool(row["number"])
