@@ -19,9 +19,10 @@ from history_story import BEGIN, INSTANCE, of_source, sample
 from mrtuner.answers import history
 from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.cli import main
-from mrtuner.history.recording.sampler import SourceSample
+from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
+from mrtuner.postgres.connect import connect
 from servers import sql
 
 TEXTS = {7: "LOCK TABLE stock", 8: "UPDATE stock SET n = n - ?", 9: "SELECT * FROM orders"}
@@ -292,6 +293,49 @@ def test_while_only_the_host_was_sampled_nobody_looked(tmp_path: Path) -> None:
         ("02:20:03", "02:29:59", "lost: connection refused"),
         ("02:58:20", "02:59:55", "lost: no answer"),
     ]
+
+
+def test_of_a_noisy_night_the_crash_is_told_first_and_times_stay_in_order(tmp_path: Path) -> None:
+    """Ten queues, 15 losses of the server and a crash at the end, of which 20 are told."""
+    queues = [
+        sessions(BEGIN + 60 * number + second, (102, f"{200 + number}"))
+        for number in range(10) for second in range(0, 10, 5)
+    ]  # fmt: skip
+    events = [
+        HistoryEvent(at=MIDNIGHT + (BEGIN + at) * SECOND, instance=INSTANCE, kind=kind, detail="x")
+        for at, kind in [*((700 + 10 * n, "lost") for n in range(15)), (3000, "crash")]
+    ]
+    with Writer(tmp_path, built_in().values()) as writer:
+        samples = (*queues, sessions(BEGIN + 3500))
+        writer.commit([Batch(instance=INSTANCE, samples=samples, events=tuple(events))])
+    command = ["history", "show", "--since", "1h", "--dir", str(tmp_path)]
+    told = CliRunner().invoke(main, command).stdout
+    kinds = re.findall(r"^\d\d:\d\d:\d\d.*: (1 session|lost|crash)", told, re.MULTILINE)
+    assert kinds == [*["1 session"] * 4, *["lost"] * 15, "crash"]
+    assert "\n6 more are in --json.\n" in told
+
+
+def test_of_a_standby_forced_checkpoints_are_not_looked_for(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    """It counts attempts at restartpoints: of a server in recovery neither number is known."""
+    cluster = new_cluster()
+    cluster.stop()
+    (cluster.data / "standby.signal").touch()
+    cluster.start()
+    with Writer(tmp_path, built_in().values()) as writer, connect(cluster.dsn()) as conn:
+        sampler = Sampler(conn)
+        sampler.prepare()
+        for name in ("checkpoints", "checkpoints", "sessions"):
+            found = sampler.sample(built_in()[name])
+            assert found is not None, sampler.missing
+            writer.commit([Batch(instance=INSTANCE, samples=(found,))])
+    found = history(tmp_path, since="1h")
+    assert (found.checkpoints.timed, found.checkpoints.requested) == (None, None)
+    assert (
+        "a standby counts attempts at restartpoints: checkpoints before their time are not looked "
+        "for"
+    ) in found.not_looked_for
 
 
 @pytest.mark.slow
