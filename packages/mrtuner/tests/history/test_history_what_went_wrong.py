@@ -316,10 +316,10 @@ def test_of_a_noisy_night_the_crash_is_told_first_and_times_stay_in_order(tmp_pa
 
 
 def test_of_a_standby_forced_checkpoints_are_not_looked_for(
-    new_cluster: NewCluster, tmp_path: Path
+    new_cluster: NewCluster, each_major: int, tmp_path: Path
 ) -> None:
     """It counts attempts at restartpoints: of a server in recovery neither number is known."""
-    cluster = new_cluster()
+    cluster = new_cluster(each_major)
     cluster.stop()
     (cluster.data / "standby.signal").touch()
     cluster.start()
