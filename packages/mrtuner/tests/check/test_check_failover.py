@@ -362,3 +362,20 @@ def test_a_client_that_may_be_gone_is_told_with_the_time_until_the_server_notice
     assert told(replace(away, client=None)) == []
     assert told(replace(away, client="127.0.0.1")) == []
     assert told(replace(away, state_seconds=299)) == []
+
+
+def test_attempts_of_a_standby_at_restartpoints_are_not_told_as_checkpoints(
+    new_cluster: NewCluster,
+) -> None:
+    """Past max_wal_size, each of 20 WAL segments counts as requested, and none is made."""
+    with standby_of(new_cluster(), max_wal_size="32MB", min_wal_size="32MB") as (primary, standby):
+        sql(primary.dsn(), "CREATE TABLE t (a int)")
+        for _ in range(20):
+            sql(primary.dsn(), "INSERT INTO t VALUES (1)", "SELECT pg_switch_wal()")
+        attempts = "SELECT restartpoints_req >= 10, restartpoints_done FROM pg_stat_checkpointer"
+        until(lambda: sql(standby.dsn(), attempts) == [(True, 0)])
+        report = checked(standby)
+    assert [one for one in report.findings if one.id == "checkpoints-forced"] == []
+    assert [one.why for one in report.unjudged if one.name == "checkpoints-forced"] == [
+        "a standby counts attempts at restartpoints"
+    ]

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,10 @@ def checkpointer(cluster: Cluster) -> Any:
         return None
 
 
+def started(cluster: Cluster) -> Any:
+    return sql(cluster.dsn(), "SELECT pg_postmaster_start_time()")[0][0]
+
+
 @pytest.fixture
 def writer(tmp_path: Path) -> Any:
     with Writer(tmp_path / "store", built_in().values()) as found:
@@ -66,7 +71,7 @@ def kinds(writer: Writer) -> list[str]:
     return [kind for kind, _ in rows(writer.directory, EVENTS)]
 
 
-def test_a_crash_is_told_apart_from_a_restart(
+def test_a_crash_is_told_apart_from_a_restart_and_when_it_was(
     new_cluster: NewCluster, each_major: int, writer: Writer
 ) -> None:
     """A killed session, a server that was not shut down, one that was."""
@@ -77,14 +82,17 @@ def test_a_crash_is_told_apart_from_a_restart(
         os.kill(victim.info.backend_pid, signal.SIGKILL)
     until(lambda: checkpointer(cluster) not in (None, [], before))
     sampled(writer, cluster.dsn(), "databases")
-    assert kinds(writer) == ["crash"]
+    ((crashed,),) = checkpointer(cluster)
     cluster.stop("immediate")
     cluster.start()
     sampled(writer, cluster.dsn(), "databases")
-    assert kinds(writer) == ["crash", "crash"]
+    again = started(cluster)
     cluster.restart()
     sampled(writer, cluster.dsn(), "databases")
-    assert kinds(writer) == ["crash", "crash", "restart"]
+    found = rows(writer.directory, "SELECT kind, time FROM events ORDER BY time")
+    assert [(kind, time.replace(tzinfo=UTC)) for kind, time in found] == [
+        ("crash", crashed), ("crash", again), ("restart", started(cluster)),
+    ]  # fmt: skip
 
 
 def test_a_standby_that_is_restarted_has_not_crashed(

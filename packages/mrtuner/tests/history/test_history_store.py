@@ -8,6 +8,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,41 @@ def test_another_server_gives_a_gap_and_an_event(
     writer.commit([batch(sample(SOURCE, 60, row("mail", 160, 2.0, 5)), identity=other)])
     assert rows(writer.directory, DONE)[1] == ("mail", None, 5, None)
     assert rows(writer.directory, "SELECT kind FROM events") == [(kind,)]
+
+
+def test_a_restart_is_told_when_it_was_and_another_server_is_no_restart(writer: Writer) -> None:
+    """One was started three days ago, the other yesterday; both were sampled an hour ago.
+
+    The other responds, the one again, and that was restarted half an hour ago. Then a process
+    crashes 20 minutes ago, and the last restart was, by a clock that is late, before that sample.
+    """
+    now = datetime.now(UTC)
+
+    def ago(**more: float) -> datetime:
+        return now - timedelta(**more)
+
+    def meet(started: datetime, sampled: datetime, checkpointer: datetime | None = None) -> None:
+        identity = replace(
+            IDENTITY, started=f"{started}", standby=True,
+            checkpointer=None if checkpointer is None else f"{checkpointer}",
+        )  # fmt: skip
+        read = replace(sample(SOURCE, 0), at=round(sampled.timestamp() * SECOND))
+        writer.commit([batch(read, identity=identity)])
+
+    one, other, again = ago(days=3), ago(days=1), ago(minutes=30)
+    for started in (one, other, one):
+        meet(started, ago(hours=1))
+    meet(again, ago(minutes=25), again)
+    meet(again, ago(minutes=10), ago(minutes=20))
+    meet(ago(minutes=12), ago(minutes=5))
+    found = rows(writer.directory, "SELECT kind, detail, time FROM events ORDER BY time")
+    assert [(kind, time.replace(tzinfo=UTC)) for kind, _, time in found[:3]] == [
+        ("restart", again), ("crash", ago(minutes=20)), ("restart", ago(minutes=10)),
+    ]  # fmt: skip
+    assert [(kind, detail) for kind, detail, _ in found[3:]] == [
+        ("replaced", f"another server responds; it was started at {started}")
+        for started in (other, one)
+    ]
 
 
 def test_a_clock_that_jumps_back_changes_no_rate(writer: Writer) -> None:

@@ -19,9 +19,10 @@ from history_story import BEGIN, INSTANCE, of_source, sample
 from mrtuner.answers import history
 from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.cli import main
-from mrtuner.history.recording.sampler import SourceSample
+from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
+from mrtuner.postgres.connect import connect
 from servers import sql
 
 TEXTS = {7: "LOCK TABLE stock", 8: "UPDATE stock SET n = n - ?", 9: "SELECT * FROM orders"}
@@ -244,6 +245,97 @@ def test_nothing_went_wrong_is_said_only_if_all_was_looked_at(tmp_path: Path) ->
     without = shown("statements")
     assert "\nNothing went wrong in what was looked at.\n" in without
     assert "Not looked for: statements were not recorded: slower statements are not" in without
+
+
+def test_while_only_the_host_was_sampled_nobody_looked(tmp_path: Path) -> None:
+    """An hour of everything but for ten minutes in which the server could not be reached.
+
+    By hand: sessions are sampled every 5 s, so from 02:19:55; statements, at 02:20 not any more,
+    from 02:19. At 02:45 sessions alone took too long, for two minutes.
+    """
+    away, busy = range(BEGIN + 1200, BEGIN + 1800), range(BEGIN + 2700, BEGIN + 2820)
+    samples = [sample("host", second) for second in range(BEGIN, BEGIN + 3600, 10)]
+    for second in range(BEGIN, BEGIN + 3600, 5):
+        if second not in away:
+            samples += [] if second in busy else [sample("sessions", second)]
+            if second % 10 == 0:
+                row = of_source("connections", clients=5, active=1, maximum=9)
+                samples.append(sample("connections", second, row))
+            if second % 60 == 0:
+                samples += [sample(name, second) for name in ("statements", "checkpoints")]
+    events = tuple(
+        HistoryEvent(at=MIDNIGHT + at * SECOND, instance=INSTANCE, kind=kind, detail=detail)
+        for at, kind, detail in (
+            (BEGIN, "connected", "recording"), (BEGIN + 1203, "lost", "connection refused"),
+            (BEGIN + 1799, "connected", "recording"), (BEGIN + 3500, "lost", "no answer"),
+        )
+    )  # fmt: skip
+    with Writer(tmp_path, built_in().values()) as writer:
+        writer.commit([Batch(instance=INSTANCE, samples=tuple(samples), events=events)])
+    found = history(tmp_path, since="1h")
+    assert [one for one in found.not_looked_for if "ceilings" not in one] == [
+        "sessions were not recorded from 2026-11-23 02:19:55 UTC to 2026-11-23 02:30:00 UTC and "
+        "from 2026-11-23 02:44:55 UTC to 2026-11-23 02:47:00 UTC: queues for locks are not looked "
+        "for then",
+        *(
+            f"{name} were not recorded from 2026-11-23 02:19:{second} UTC to 2026-11-23 02:30:00 "
+            f"UTC: {what} are not looked for then"
+            for name, second, what in (
+                ("connections", 50, "storms of connections"),
+                ("statements", "00", "slower statements"),
+                ("checkpoints", "00", "checkpoints before their time"),
+            )
+        ),
+    ]
+    assert [
+        (f"{one.begin:%H:%M:%S}", f"{one.end:%H:%M:%S}", one.text) for one in found.incidents
+    ] == [
+        ("02:20:03", "02:29:59", "lost: connection refused"),
+        ("02:58:20", "02:59:55", "lost: no answer"),
+    ]
+
+
+def test_of_a_noisy_night_the_crash_is_told_first_and_times_stay_in_order(tmp_path: Path) -> None:
+    """Ten queues, 15 losses of the server and a crash at the end, of which 20 are told."""
+    queues = [
+        sessions(BEGIN + 60 * number + second, (102, f"{200 + number}"))
+        for number in range(10) for second in range(0, 10, 5)
+    ]  # fmt: skip
+    events = [
+        HistoryEvent(at=MIDNIGHT + (BEGIN + at) * SECOND, instance=INSTANCE, kind=kind, detail="x")
+        for at, kind in [*((700 + 10 * n, "lost") for n in range(15)), (3000, "crash")]
+    ]
+    with Writer(tmp_path, built_in().values()) as writer:
+        samples = (*queues, sessions(BEGIN + 3500))
+        writer.commit([Batch(instance=INSTANCE, samples=samples, events=tuple(events))])
+    command = ["history", "show", "--since", "1h", "--dir", str(tmp_path)]
+    told = CliRunner().invoke(main, command).stdout
+    kinds = re.findall(r"^\d\d:\d\d:\d\d.*: (1 session|lost|crash)", told, re.MULTILINE)
+    assert kinds == [*["1 session"] * 4, *["lost"] * 15, "crash"]
+    assert "\n6 more are in --json.\n" in told
+
+
+def test_of_a_standby_forced_checkpoints_are_not_looked_for(
+    new_cluster: NewCluster, each_major: int, tmp_path: Path
+) -> None:
+    """It counts attempts at restartpoints: of a server in recovery neither number is known."""
+    cluster = new_cluster(each_major)
+    cluster.stop()
+    (cluster.data / "standby.signal").touch()
+    cluster.start()
+    with Writer(tmp_path, built_in().values()) as writer, connect(cluster.dsn()) as conn:
+        sampler = Sampler(conn)
+        sampler.prepare()
+        for name in ("checkpoints", "checkpoints", "sessions"):
+            found = sampler.sample(built_in()[name])
+            assert found is not None, sampler.missing
+            writer.commit([Batch(instance=INSTANCE, samples=(found,))])
+    found = history(tmp_path, since="1h")
+    assert (found.checkpoints.timed, found.checkpoints.requested) == (None, None)
+    assert (
+        "a standby counts attempts at restartpoints: checkpoints before their time are not looked "
+        "for"
+    ) in found.not_looked_for
 
 
 @pytest.mark.slow

@@ -119,9 +119,8 @@ def _additions(
 
 def _with_history(state: State, directory: Path | str, instance: str | None) -> State:
     from mrtuner.answers import ceilings
-    from mrtuner.history.analysis.changes import changes
+    from mrtuner.answers.incidents import without_ceilings
     from mrtuner.history.analysis.free_space import free_space
-    from mrtuner.history.analysis.incidents import incidents
     from mrtuner.history.analysis.not_looked_for import not_looked_for
     from mrtuner.history.analysis.period import period
     from mrtuner.history.analysis.role_peaks import role_peaks
@@ -130,7 +129,7 @@ def _with_history(state: State, directory: Path | str, instance: str | None) -> 
         reached = ceilings.judged(history, about)
         recorded = Recorded(
             end=about.end,
-            incidents=incidents(history, about, changes(history, about)),
+            incidents=without_ceilings(history, about),
             not_looked_for=not_looked_for(history, about),
             filesystems=free_space(history, about),
             role_peaks=role_peaks(history, about),

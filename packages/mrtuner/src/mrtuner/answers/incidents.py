@@ -9,6 +9,7 @@ from mrtuner.answers import ceilings
 from mrtuner.history.analysis import incidents as recorded
 from mrtuner.history.analysis import not_looked_for as unrecorded
 from mrtuner.history.analysis.changes import changes
+from mrtuner.history.analysis.gaps import until_connected
 from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import History
@@ -19,19 +20,22 @@ from mrtuner.limits.sentences import lasting, level
 
 def incidents(history: History, about: HistoryPeriod) -> tuple[Incident, ...]:
     """Return what went wrong, in order of time."""
-    found = (
-        *recorded.incidents(history, about, changes(history, about)),
-        *_ceilings(history, about),
-    )
+    found = (*without_ceilings(history, about), *_ceilings(history, about))
     return tuple(sorted(found, key=lambda one: (one.begin, one.kind, one.text)))
+
+
+def without_ceilings(history: History, about: HistoryPeriod) -> tuple[Incident, ...]:
+    """Return what went wrong but for ceilings, in order of time."""
+    found = recorded.incidents(history, about, changes(history, about))
+    return until_connected(history, about, found)
 
 
 def not_looked_for(history: History, about: HistoryPeriod) -> tuple[str, ...]:
     """Return what `incidents` could not look for, a sentence each; empty if that is nothing."""
-    return (*unrecorded.not_looked_for(history, about), *_without_ceilings(history, about))
+    return (*unrecorded.not_looked_for(history, about), *_lacking_for_ceilings(history, about))
 
 
-def _without_ceilings(history: History, about: HistoryPeriod) -> tuple[str, ...]:
+def _lacking_for_ceilings(history: History, about: HistoryPeriod) -> tuple[str, ...]:
     found = ceilings.judged(history, about)
     if found.limits is None:
         return (f"ceilings are not looked for: {found.why}",)

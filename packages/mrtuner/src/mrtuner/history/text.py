@@ -19,6 +19,7 @@ from mrtuner.wording import cut, first_few, plural
 if TYPE_CHECKING:
     from mrtuner.history.analysis.active_sessions import HistoryLoad
     from mrtuner.history.analysis.host_work import HistoryFigure, HistoryHost
+    from mrtuner.history.analysis.incidents import Incident
     from mrtuner.history.analysis.period import HistoryPeriod
     from mrtuner.history.analysis.statements import HistoryStatement
     from mrtuner.history.document import (
@@ -79,7 +80,7 @@ def _incidents(told: HistorySummary, width: int) -> Iterator[str]:
     if not told.incidents:
         yield "Nothing went wrong" + (" in what was looked at." if lacking else ".")
     begin, end = _ends(told.period)
-    for one in told.incidents[:_INCIDENTS]:
+    for one in _weightiest(told.incidents):
         first, last = _when(one.begin), _when(one.end)
         if begin[:10] == end[:10]:
             first, last = first[11:], last[11:]
@@ -89,6 +90,19 @@ def _incidents(told: HistorySummary, width: int) -> Iterator[str]:
         yield from wrap(f"{when}: {one.text}.", width, subsequent_indent=GAP)
     if len(told.incidents) > _INCIDENTS:
         yield f"{len(told.incidents) - _INCIDENTS} more are in --json."
+
+
+def _weightiest(incidents: Sequence[Incident]) -> Iterator[Incident]:
+    """Yield as many incidents as are told, in their order: events, then others by time.
+
+    A network that breaks again and again hides no crash either.
+    """
+    by_weight = sorted(
+        range(len(incidents)),
+        key=lambda n: (incidents[n].kind != "event", incidents[n].text.startswith("lost:")),
+    )
+    for number in sorted(by_weight[:_INCIDENTS]):
+        yield incidents[number]
 
 
 def _when(at: datetime) -> str:

@@ -105,6 +105,9 @@ def checkpoints_forced(state: State) -> Iterator[Finding]:
     forced, timed = counted.checkpoints_requested, counted.checkpoints_timed
     if forced is None or timed is None or forced + timed < _SOME:
         return
+    if state.server.standby and forced:
+        # One for each WAL segment past max_wal_size, though most do nothing.
+        raise CannotJudge("a standby counts attempts at restartpoints", "Check the primary.")
     share = forced / (forced + timed)
     if share < _FORCED:
         return

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from mrtuner.described import Doc
+from mrtuner.history.analysis.coverage import Recorded
+from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, from_minute, source_named
 from mrtuner.history.reading import History
 
@@ -22,22 +25,71 @@ class HistoryGap:
     end: Annotated[datetime, Doc("the first sample after, UTC")]
 
 
+def longest_pause(history: History, source: str) -> float:
+    """Return how long a source may go without a sample before that is a gap [s]."""
+    return max(GAP * source_named(history, source).interval, 60.0)
+
+
 def gaps(history: History, about: HistoryPeriod) -> tuple[HistoryGap, ...]:
-    """Times without samples of sessions, inside the period."""
-    interval = source_named(history, "sessions").interval if history.has("sessions") else 60.0
-    longest = max(GAP * interval, 60.0)
+    """Times without a sample of any source, inside the period."""
+    most = longest_pause(history, "sessions") if history.has("sessions") else GAP * 60.0
     # No gap fits into a minute, so the first and the last sample of each are enough. In the minute
     # where the period begins only the last one counts, where it ends only the first.
-    rows = history.rows(
+    return _gaps(
+        history,
         f"""SELECT begin, time FROM (
                 SELECT time, lag(last) OVER (ORDER BY time) AS begin FROM (
                     SELECT min(earliest) AS time, max(latest) AS last FROM samples_by_minute
                     WHERE {IN_PERIOD} GROUP BY samples_by_minute.time) AS m
                 WHERE last >= $first AND time < $end
-            ) AS s WHERE date_diff('second', begin, time) > {longest} ORDER BY time""",
-        from_minute(about) | {"first": about.parameters["begin"]}, inside=True,
+            ) AS s WHERE date_diff('second', begin, time) > {most} ORDER BY time""",
+        from_minute(about) | {"first": about.parameters["begin"]},
     )  # fmt: skip
+
+
+def gaps_of(
+    history: History, source: str, about: HistoryPeriod, found: Recorded
+) -> tuple[HistoryGap, ...]:
+    """Times without a sample of one source, between the first and the last one of any."""
+    known = HistoryPeriod(
+        instance=about.instance, begin=max(about.begin, found.first), end=found.last
+    )
+    return _gaps(
+        history,
+        f"""SELECT begin, time FROM (
+                SELECT time, coalesce(lag(time) OVER (ORDER BY time), $begin) AS begin FROM (
+                    SELECT time FROM samples WHERE {IN_PERIOD} AND source = $source
+                    UNION ALL SELECT CAST($end AS TIMESTAMP) AS time) AS m
+            ) AS s WHERE date_diff('second', begin, time) > {longest_pause(history, source)}
+            ORDER BY time""",
+        known.parameters | {"source": source},
+    )  # fmt: skip
+
+
+def until_connected(
+    history: History, about: HistoryPeriod, incidents: Sequence[Incident]
+) -> tuple[Incident, ...]:
+    """Return the incidents; one in which the server was lost lasts until it answered again."""
+    events = history.rows(
+        f"""SELECT time, kind FROM events WHERE {IN_PERIOD} AND kind IN ('lost', 'connected')
+            ORDER BY time DESC""",
+        about.parameters, inside=True,
+    )  # fmt: skip
+    end, ends = about.end, {}
+    for row in events:
+        at = row["time"].replace(tzinfo=UTC)
+        if row["kind"] == "connected":
+            end = at
+        else:
+            ends[at] = end
+    return tuple(
+        replace(one, end=ends.get(one.begin, one.end)) if one.text.startswith("lost:") else one
+        for one in incidents
+    )
+
+
+def _gaps(history: History, sql: str, parameters: dict[str, Any]) -> tuple[HistoryGap, ...]:
     return tuple(
         HistoryGap(begin=row["begin"].replace(tzinfo=UTC), end=row["time"].replace(tzinfo=UTC))
-        for row in rows
+        for row in history.rows(sql, parameters, inside=True)
     )

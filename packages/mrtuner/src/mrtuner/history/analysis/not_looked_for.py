@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from mrtuner.history.analysis.coverage import Recorded, recorded, seconds_of
-from mrtuner.history.analysis.gaps import gaps
+from mrtuner.history.analysis.gaps import HistoryGap, gaps, gaps_of, longest_pause
 from mrtuner.history.analysis.incidents import searched
-from mrtuner.history.analysis.period import HistoryPeriod, as_sampled, source_named
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled, source_named
 from mrtuner.history.reading import History
 from mrtuner.units import pretty_duration
 from mrtuner.wording import enumerated
@@ -41,31 +41,62 @@ def _not_looked_for(history: History, about: HistoryPeriod) -> Iterator[str]:
             f"{enumerated(_FOUND_IN.values())} are looked for in the last day of a period: not "
             f"before {_clock(within.begin)}"
         )
-    yield from _silent(history, about, found)
+    missing = gaps(history, about)
+    yield from _silent(about, found, missing)
     for name, what in _FOUND_IN.items():
         if not history.has(name) or seconds_of(history, within, name) is None:
             yield f"{name} were not recorded: {what} are not looked for"
         elif not as_sampled(history, name, within):
             kept = pretty_duration(source_named(history, name).keep)
             yield f"{name} older than {kept} are kept as summaries: {what} are not looked for"
+        elif times := list(_alone(history, name, within, found, missing)):
+            more = [f"{len(times) - _MOST_GAPS} more times"] if len(times) > _MOST_GAPS else []
+            when = enumerated([*times[:_MOST_GAPS], *more])
+            yield f"{name} were not recorded {when}: {what} are not looked for then"
     if _hidden(history, within):
         yield (
             "the recorder's role may not see what others do: queues for locks are not looked for; "
             "GRANT pg_read_all_stats"
         )
+    if _uncounted(history, within):
+        yield (
+            "a standby counts attempts at restartpoints: checkpoints before their time are not "
+            "looked for"
+        )
 
 
-def _silent(history: History, about: HistoryPeriod, found: Recorded) -> Iterator[str]:
+def _silent(about: HistoryPeriod, found: Recorded, missing: Sequence[HistoryGap]) -> Iterator[str]:
     """Yield the times without any sample: before the first, between two, after the last."""
     if found.first - about.begin > _MINUTE:
         yield f"nothing was recorded before {_clock(found.first)}"
-    missing = gaps(history, about)
     for gap in missing[:_MOST_GAPS]:
-        yield f"nothing was recorded from {_clock(gap.begin)} to {_clock(gap.end)}"
+        yield f"nothing was recorded {_span(gap)}"
     if len(missing) > _MOST_GAPS:
         yield f"there are {len(missing) - _MOST_GAPS} more gaps"
     if about.end - found.last > _MINUTE:
         yield f"nothing was recorded after {_clock(found.last)}"
+
+
+def _alone(
+    history: History, source: str, within: HistoryPeriod, found: Recorded,
+    missing: Sequence[HistoryGap],
+) -> Iterator[str]:  # fmt: skip
+    """Yield the times in which others were sampled, but not this source.
+
+    Next to a time without any sample, a source may lack a pause more.
+    """
+    pause = timedelta(seconds=longest_pause(history, source))
+    for gap in gaps_of(history, source, within, found):
+        if not any(
+            gap.begin <= (begin := max(one.begin, within.begin)) <= gap.begin + pause
+            and begin <= one.end <= gap.end <= one.end + pause
+            for one in missing
+        ):
+            yield _span(gap)
+
+
+def _span(gap: HistoryGap) -> str:
+    return f"from {_clock(gap.begin)} to {_clock(gap.end)}"
 
 
 def _clock(at: datetime) -> str:
@@ -82,3 +113,15 @@ def _hidden(history: History, about: HistoryPeriod) -> bool:
         about.parameters, inside=True,
     )  # fmt: skip
     return bool(row["known"]) and not row["seen"]
+
+
+def _uncounted(history: History, about: HistoryPeriod) -> bool:
+    """Whether checkpoints were not counted at some time, though what they wrote was."""
+    if not as_sampled(history, "checkpoints", about):
+        return False
+    row = history.row(
+        f"""SELECT count(*) AS number FROM checkpoints
+            WHERE {IN_PERIOD} AND write_ms IS NOT NULL AND requested IS NULL""",
+        about.parameters, inside=True,
+    )  # fmt: skip
+    return bool(row["number"])

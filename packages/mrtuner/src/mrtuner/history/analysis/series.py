@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from mrtuner.described import Doc, document_name
-from mrtuner.history.analysis.gaps import GAP
+from mrtuner.history.analysis.gaps import longest_pause
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, source_named, view_for
 from mrtuner.history.reading import History
 from mrtuner.history.recording.source import Source
@@ -174,7 +174,7 @@ def lines(
     `where` is our own SQL; it must never contain values from elsewhere.
     """
     found = _aggregated(history, over, source, tuple(measures.values()), "''", where)
-    seen, longest = _sampled(history, over, source), _longest(history, source)
+    seen, longest = _sampled(history, over, source), longest_pause(history, source)
     rows = found.get("", {})
     return [
         ChartLine(
@@ -290,7 +290,7 @@ class _Split:
         self, measure: Measure, name: str, cells: Mapping[int, Any], before: Any = None
     ) -> ChartLine:
         seen = _sampled(self.history, self.over, self.source)
-        longest = _longest(self.history, self.source)
+        longest = longest_pause(self.history, self.source)
         values = _values(self.over, measure, cells, seen, before, absent=0.0, longest=longest)
         return ChartLine(OTHER if name == _REST else name, values)
 
@@ -368,11 +368,6 @@ def _columns(source: Source, asked: str) -> set[str]:
 
 def _step(over: Grid) -> str:
     return f"(epoch_us(time) // 1000000 - {over.begin}) // {over.step}"
-
-
-def _longest(history: History, source: str) -> float:
-    """Return how long a source may go without a sample before that is a gap [s]; see `gaps`."""
-    return max(GAP * source_named(history, source).interval, 60.0)
 
 
 def _sampled(history: History, over: Grid, source: str) -> dict[int, tuple[int, float]]:

@@ -10,13 +10,13 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 from mrtuner.history.recording.budget import MOST
+from mrtuner.history.recording.incidents import microseconds
 from mrtuner.history.recording.source import CONNECTION, Kind, Source
 from mrtuner.history.store import layout, opening
 from mrtuner.history.store.layout import MICRO
@@ -132,10 +132,8 @@ def _size(source: Source, values: list[Any]) -> float:
 
 def _seconds(text: str | None) -> float | None:
     """Convert a time as the server wrote it to seconds since 1970; None if it is not a time."""
-    try:
-        return None if text is None else datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return None
+    at = microseconds(text)
+    return None if at is None else at / MICRO
 
 
 def _of_row(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.history.recording.growth import Key, counters_of
 from mrtuner.history.recording.source import Kind, Type
+from mrtuner.history.store.layout import MICRO
 
 if TYPE_CHECKING:
     from mrtuner.history.recording.sampler import Identity, Row
@@ -18,30 +21,70 @@ STATEMENTS: Final = "statements"
 STORE: Final = "statements_info"
 #: Names in one event.
 _NAMED: Final = 3
+#: How far the clocks of a server and of the recorder may differ [µs].
+_CLOCKS: Final = 600 * MICRO
 
 
-def change_of(before: Identity, now: Identity) -> tuple[str, str] | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Why counters of two servers, or of one before and after, cannot be compared."""
+
+    kind: str
+    detail: str
+    at: int | None = None  # microseconds since 1970; None: it is only known to have happened
+
+
+def change_of(before: Identity, now: Identity, last: int | None) -> Change | None:
     """Return why counters of these two cannot be compared; None if they can.
+
+    `last`: when `before` was last sampled [µs since 1970], if it was.
 
     Source: xlog.c, StartupXLOG: a server that was not shut down discards its statistics.
     """
+    started = microseconds(now.started)
     if before.version_num // 10000 != now.version_num // 10000:
-        return "upgrade", f"{before.version_num // 10000} to {now.version_num // 10000}"
+        versions = f"{before.version_num // 10000} to {now.version_num // 10000}"
+        return Change(kind="upgrade", detail=versions, at=started)
     if _known_to_differ(before.system, now.system):
-        return "replaced", "another cluster responds under this name"
+        return Change(kind="replaced", detail="another cluster responds under this name")
     if before.standby != now.standby:
-        return "failover", "a primary responds" if before.standby else "a standby responds"
+        role = "a primary responds" if before.standby else "a standby responds"
+        return Change(kind="failover", detail=role)
     if before.started != now.started:
-        return _started(now)
+        return _started(before, now, last)
     if _known_to_differ(before.checkpointer, now.checkpointer):
-        return "crash", f"a process crashed, so all sessions ended; recovered at {now.checkpointer}"
+        return Change(
+            kind="crash", at=microseconds(now.checkpointer),
+            detail=f"a process crashed, so all sessions ended; recovered at {now.checkpointer}",
+        )  # fmt: skip
     return None
 
 
-def _started(now: Identity) -> tuple[str, str]:
+def _started(before: Identity, now: Identity, last: int | None) -> Change:
+    """Tell a restart from another server of the cluster: an address can lead to several.
+
+    That one ran already when the first was started, or when it was last sampled.
+    """
+    started, earlier = microseconds(now.started), microseconds(before.started)
+    known = [one for one in (earlier, None if last is None else last - _CLOCKS) if one is not None]
+    if started is not None and known and started < max(known):
+        return Change(
+            kind="replaced", detail=f"another server responds; it was started at {now.started}"
+        )
     if now.recovered:
-        return "crash", f"it had not been shut down; started at {now.started} and recovered"
-    return "restart", f"started at {now.started}"
+        return Change(
+            kind="crash", at=started,
+            detail=f"it had not been shut down; started at {now.started} and recovered",
+        )  # fmt: skip
+    return Change(kind="restart", detail=f"started at {now.started}", at=started)
+
+
+def microseconds(text: str | None) -> int | None:
+    """Convert a time as the server wrote it to µs since 1970; None if it is not a time."""
+    try:
+        return None if text is None else round(datetime.fromisoformat(text).timestamp() * MICRO)
+    except ValueError:
+        return None
 
 
 def _known_to_differ(before: str | None, now: str | None) -> bool:

@@ -196,15 +196,31 @@ class Writer:
             "VALUES (?, ?, ?, ?, ?, ?)",
             (instance, now.version_num, now.started, now.system, now.standby, now.checkpointer),
         )
-        if before is not None and (changed := change_of(before, now)) is not None:
+        last = self._last_answer(instance)
+        if before is not None and (changed := change_of(before, now, last)) is not None:
             machine = [source.name for source in self.sources if source.of_machine]
             kept = f"source NOT IN ({', '.join('?' * len(machine))})"
             for table in ("last_row", "last_sample"):
                 self.db.execute(
                     f"DELETE FROM {table} WHERE instance = ? AND {kept}", (instance, *machine)
                 )
-            kind, detail = changed
-            self._events([HistoryEvent(at=_now(), instance=instance, kind=kind, detail=detail)])
+            # It happened since the last sample, whatever the server's clock shows.
+            at = _now() if changed.at is None else min(max(changed.at, last or 0), _now())
+            self._events([
+                HistoryEvent(at=at, instance=instance, kind=changed.kind, detail=changed.detail)
+            ])  # fmt: skip
+
+    def _last_answer(self, instance: str) -> int | None:
+        """When the server itself was last sampled [µs since 1970]; None if it never was.
+
+        Samples that a clock put into the future do not count.
+        """
+        asked = [source.name for source in self.sources if source.queries]
+        ((found,),) = self.db.execute(
+            "SELECT max(at) FROM last_sample WHERE instance = ? AND at <= ? "
+            f"AND source IN ({', '.join('?' * len(asked))})", (instance, _now(), *asked),
+        )  # fmt: skip
+        return None if found is None else int(found)
 
     def _store(self, instance: str, sample: SourceSample, clocks: _Clocks) -> None:
         source = sample.source
