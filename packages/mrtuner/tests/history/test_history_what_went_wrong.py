@@ -101,6 +101,67 @@ def test_queues_behind_one_process_within_five_minutes_are_told_once(tmp_path: P
     ]
 
 
+def queue_of(waits: dict[str, object], root: dict[str, object]) -> list[SourceSample]:
+    """Ten seconds in which process 102 waits for 101; the period ends before the last sample."""
+    rows = [
+        of_source("sessions", **{"pid": 102, "blocked_by": "101", "wait_type": "Lock",
+                                 "wait_event": "relation", "state": "active"} | waits),
+        of_source("sessions", **{"pid": 101, "state": "active"} | root),
+    ]  # fmt: skip
+    return [sample("sessions", second, *rows) for second in range(BEGIN + 100, BEGIN + 112)]
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [("relation", 1), ("transactionid", 1), (None, 1), ("advisory", 0), ("virtualxid", 0)],
+)
+def test_a_wait_that_is_meant_is_no_queue(event: str | None, told: int, tmp_path: Path) -> None:
+    assert len(recorded(tmp_path, *queue_of({"wait_event": event}, {}))) == told
+
+
+def test_a_session_behind_one_that_waits_as_it_is_meant_is_a_queue_of_the_root(
+    tmp_path: Path,
+) -> None:
+    """103 waits for a table of 102, which waits for the snapshot of 101, a dump."""
+    rows = [
+        of_source("sessions", pid=101, application="pg_dump", state="active"),
+        of_source("sessions", pid=102, application="psql", state="active", blocked_by="101",
+                  wait_event="virtualxid"),
+        of_source("sessions", pid=103, application="shop", state="active", blocked_by="102",
+                  wait_event="relation"),
+    ]  # fmt: skip
+    told = recorded(tmp_path, *(sample("sessions", at, *rows) for at in range(BEGIN, BEGIN + 12)))
+    assert [one[18:] for one in told] == [
+        "1 session of shop waited for a lock that pg_dump (process 101, active) held for at least "
+        "10 s"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("waits", "root", "told"),
+    [
+        (
+            {"application": "x; DROP TABLE t"}, {"role": 'a "b"'},
+            '1 session of "x; DROP TABLE t" waited for a lock that "a ""b""" (process 101, active)',
+        ),
+        (
+            {"backend_type": "autovacuum worker"}, {"backend_type": "autovacuum worker"},
+            "1 session of autovacuum worker waited for a lock that autovacuum worker (process 101, "
+            "active)",
+        ),
+        (
+            {}, {"backend_type": "startup", "state": None},
+            "1 session of ? waited for a lock that startup (process 101)",
+        ),
+    ],
+)  # fmt: skip
+def test_names_are_quoted_and_a_background_process_is_named_by_its_kind(
+    waits: dict[str, object], root: dict[str, object], told: str, tmp_path: Path
+) -> None:
+    (found,) = recorded(tmp_path, *queue_of(waits, root))
+    assert found[18:] == f"{told} held for at least 10 s"
+
+
 def connections(clients: Sequence[int]) -> Iterator[SourceSample]:
     for number, count in enumerate(clients):
         row = of_source("connections", clients=count, active=1, maximum=200)

@@ -20,9 +20,9 @@ from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.analysis.plans import plan_changed
 from mrtuner.history.reading import History
 from mrtuner.history.recording.rounds import PACE
-from mrtuner.postgres.blocking import roots
+from mrtuner.postgres.blocking import STOPPING, roots
 from mrtuner.units import pretty_duration
-from mrtuner.wording import cut, enumerated, plural
+from mrtuner.wording import as_name, cut, enumerated, plural
 
 T = TypeVar("T")
 #: Rows of the source `tables` by the table's name, in order of time.
@@ -134,7 +134,8 @@ def _lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     if not as_sampled(history, "sessions", about):
         return
     rows = history.rows(
-        f"""SELECT time, pid, application, role, state, query_id, blocked_by FROM sessions
+        f"""SELECT time, pid, application, role, backend_type, state, wait_event, query_id,
+                   blocked_by FROM sessions
             WHERE {IN_PERIOD} AND (blocked_by IS NOT NULL OR state LIKE 'idle in transaction%')
             ORDER BY time, pid""",
         about.parameters, inside=True,
@@ -146,11 +147,11 @@ def _lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
             str(row["pid"]): row["blocked_by"].split(",") for row in sample if row["blocked_by"]
         }
         for row in sample:
-            if row["blocked_by"]:
+            if not row["blocked_by"]:
+                idle[str(row["pid"])].append((at, row))
+            elif row["wait_event"] is None or row["wait_event"] in STOPPING:
                 for root in roots(blocked[str(row["pid"])], blocked):
                     waiting[root].append((at, row))
-            else:
-                idle[str(row["pid"])].append((at, row))
     for root, seen in waiting.items():
         queues = [one for one in _near(seen, _APART) if one[-1][0] - one[0][0] >= _QUEUE]
         for several in _divided(queues, _AGAIN, lambda one: (one[0][0], one[-1][0])):
@@ -175,7 +176,7 @@ def _queue(
     waits = [one for queue in queues for one in queue]
     length = pretty_duration(sum((queue[-1][0] - queue[0][0]).total_seconds() for queue in queues))
     most = max(Counter(at for at, _ in waits).values())
-    who = sorted({row["application"] or row["role"] or "?" for _, row in waits})
+    who = sorted({_name(row) or "?" for _, row in waits})
     times = f", {len(queues)} times, {length} in all" if queues[1:] else f" for at least {length}"
     holder = next((row for at, row in idle if begin - _APART <= at <= end + _APART), None)
     if holder is None:
@@ -191,8 +192,9 @@ def _seen_working(
     history: History, about: HistoryPeriod, pid: str, begin: datetime, end: datetime
 ) -> Mapping[str, Any] | None:
     rows = history.rows(
-        f"""SELECT application, role, state, query_id FROM sessions
-            WHERE {IN_PERIOD} AND pid = {int(pid)} AND time >= $from AND time <= $to LIMIT 1""",
+        f"""SELECT application, role, backend_type, state, query_id FROM sessions
+            WHERE {IN_PERIOD} AND pid = {int(pid)} AND time >= $from AND time <= $to
+            ORDER BY time LIMIT 1""",
         about.parameters | {"from": _naive(begin), "to": _naive(end)},
         inside=True,
     )  # fmt: skip
@@ -204,11 +206,17 @@ def _holder(history: History, pid: str, row: Mapping[str, Any] | None) -> str:
         return "a prepared transaction"
     if row is None:
         return f"process {pid}"
-    name = row["application"] or row["role"] or "a session"
     idle = (row["state"] or "").startswith("idle in transaction")
     text = _texts(history, [row["query_id"]]).get(row["query_id"])
-    last = f", {'last ' if idle else ''}statement {cut(text, _TEXT)}" if text else ""
-    return f"{name} (process {pid}, {row['state']}{last})"
+    last = f"{'last ' if idle else ''}statement {cut(text, _TEXT)}" if text else ""
+    about = ", ".join(filter(None, [f"process {pid}", row["state"], last]))
+    return f"{_name(row) or 'a session'} ({about})"
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    """Who a session is; background processes have no names of their own. Empty: unknown."""
+    name = row["application"] or row["role"]
+    return as_name(name) if name else row["backend_type"] or ""
 
 
 def _texts(history: History, ids: Sequence[int | None]) -> dict[int, str]:
@@ -349,7 +357,7 @@ def _tables(
         | {"database": database, "words": words, "slow": _naive(begin + _TABLES_LATER)},
         inside=True,
     ):
-        found[f"{row['schema']}.{row['name']}"].append(row)
+        found[as_name(row["schema"], row["name"])].append(row)
     return found
 
 
