@@ -78,7 +78,8 @@ def test_a_wait_of_four_seconds_is_nothing_and_two_queues_are_two(tmp_path: Path
     short = [sessions(second, (102, "101")) for second in range(BEGIN + 100, BEGIN + 105)]
     first = [sessions(second, (102, "101")) for second in range(BEGIN + 200, BEGIN + 211)]
     again = [sessions(second, (105, "0")) for second in range(BEGIN + 300, BEGIN + 306)]
-    told = recorded(tmp_path, *short, *first, *again, sessions(BEGIN + 400))
+    nobody = [sessions(BEGIN + second) for second in (105, 199, 400)]
+    told = recorded(tmp_path, *short, nobody[0], nobody[1], *first, *again, nobody[2])
     assert [one[18:] for one in told] == [
         "1 session of shop waited for a lock that process 101 held for at least 10 s",
         "1 session of shop waited for a lock that a prepared transaction held for at least 5 s",
@@ -95,7 +96,7 @@ def test_queues_behind_one_process_within_five_minutes_are_told_once(tmp_path: P
     ]
     assert recorded(tmp_path, *queues, sessions(BEGIN + 1000)) == [
         f"{clock(BEGIN + 200)} {clock(BEGIN + 520)} 1 session of shop waited for a lock that "
-        "process 101 held, 2 times, 30 s in all",
+        "process 101 held, 2 times, at least 30 s in all",
         f"{clock(BEGIN + 900)} {clock(BEGIN + 907)} 1 session of shop waited for a lock that "
         "process 101 held for at least 7 s",
     ]
@@ -160,6 +161,52 @@ def test_names_are_quoted_and_a_background_process_is_named_by_its_kind(
 ) -> None:
     (found,) = recorded(tmp_path, *queue_of(waits, root))
     assert found[18:] == f"{told} held for at least 10 s"
+
+
+def test_a_hot_row_is_no_queue_of_an_hour(tmp_path: Path) -> None:
+    """One process blocks another for a moment, in one of twenty samples, for half an hour."""
+    samples = [
+        sessions(second, *([(102, "101")] if second % 20 == 0 else []))
+        for second in range(BEGIN, BEGIN + 1800)
+    ]
+    assert recorded(tmp_path, *samples) == []
+
+
+def slowly(ages: Sequence[int]) -> Iterator[SourceSample]:
+    """A recorder that samples every 40 s, and how long each time a statement has waited."""
+    yield sessions(BEGIN + 100)
+    for number, age in enumerate(ages):
+        row = of_source("sessions", pid=102, application="shop", state="active", blocked_by="101",
+                        wait_event="relation", statement_seconds=age)  # fmt: skip
+        yield sample("sessions", BEGIN + 140 + 40 * number, *([row] if age else []))
+    yield sessions(BEGIN + 140 + 40 * len(ages))
+
+
+@pytest.mark.parametrize(
+    ("ages", "begin", "told"),
+    [
+        ([30, 70, 110], 110, " for at least 80 s"),
+        ([30], 110, " for up to 30 s"),
+        ([900], 100, " for up to 40 s"),
+        ([4, 0, 4], None, ""),
+        ([30, 0, 30], 110, ", 2 times, up to 60 s in all"),
+    ],
+)  # fmt: skip
+def test_a_recorder_that_samples_seldom_tells_a_queue_as_long_as_it_may_have_been(
+    ages: Sequence[int], begin: int | None, told: str, tmp_path: Path
+) -> None:
+    wanted = [f"{clock(BEGIN + begin)} held{told}"] if begin is not None else []
+    found = recorded(tmp_path, *slowly(ages))
+    assert [f"{one[:8]} held{one.partition(' held')[2]}" for one in found] == wanted
+
+
+def test_what_went_on_while_nobody_recorded_is_not_part_of_a_queue(tmp_path: Path) -> None:
+    """The same process blocks another for 8 s before a gap of 10 minutes, and for 6 s after it."""
+    seconds = [*range(BEGIN, BEGIN + 9), *range(BEGIN + 600, BEGIN + 607)]
+    told = recorded(
+        tmp_path, *(sessions(at, (102, "101")) for at in seconds), sessions(BEGIN + 900)
+    )
+    assert [one.rpartition(" for ")[2] for one in told] == ["at least 8 s", "at least 6 s"]
 
 
 def connections(clients: Sequence[int]) -> Iterator[SourceSample]:

@@ -16,9 +16,10 @@ from typing import Annotated, Any, Final, TypeVar
 
 from mrtuner.described import Doc
 from mrtuner.history.analysis.changes import HistoryChange
-from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled, source_named
 from mrtuner.history.analysis.plans import plan_changed
 from mrtuner.history.reading import History
+from mrtuner.history.recording.budget import MOST
 from mrtuner.history.recording.rounds import PACE
 from mrtuner.postgres.blocking import STOPPING, roots
 from mrtuner.units import pretty_duration
@@ -27,12 +28,16 @@ from mrtuner.wording import as_name, cut, enumerated, plural
 T = TypeVar("T")
 #: Rows of the source `tables` by the table's name, in order of time.
 _TableSamples = Mapping[str, Sequence[Mapping[str, Any]]]
+#: A row of the source `sessions`, and when it was sampled.
+_Seen = tuple[datetime, Mapping[str, Any]]
 #: The search reads every sample of every statement: a day of 500 of them takes 3 s.
 _LONGEST: Final = timedelta(days=1)
-#: Samples of one queue are at most this far apart: a busy recorder samples less often. A queue this
-#: long is worth a sentence.
-_APART: Final = timedelta(seconds=30)
+#: A sample covers the time since the one before, which is up to so many times the interval: what
+#: both show went on in between. A queue this long is worth a sentence.
+_LATE: Final = 1.5
 _QUEUE: Final = timedelta(seconds=5)
+#: Who holds a lock is looked for this long around the queue: short idle transactions are not seen.
+_AROUND: Final = timedelta(seconds=30)
 #: Queues behind one process with pauses of at most this are told as one.
 _AGAIN: Final = timedelta(minutes=5)
 #: A storm: twice the usual number of sessions, and so many more.
@@ -106,6 +111,11 @@ def searched(about: HistoryPeriod) -> HistoryPeriod:
     return replace(about, begin=max(about.begin, about.end - _LONGEST))
 
 
+def _longest(history: History, name: str) -> float:
+    """Return the longest time between two samples of a source [s]; a longer one is a gap."""
+    return _LATE * MOST * source_named(history, name).interval
+
+
 def _near(
     seen: Iterable[tuple[datetime, T]], apart: timedelta
 ) -> Iterator[list[tuple[datetime, T]]]:
@@ -133,15 +143,19 @@ def _divided(
 def _lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     if not as_sampled(history, "sessions", about):
         return
+    interval, longest = source_named(history, "sessions").interval, _longest(history, "sessions")
+    # What went on during a gap is unknown: after one, a sample is as the first.
     rows = history.rows(
         f"""SELECT time, pid, application, role, backend_type, state, wait_event, query_id,
-                   blocked_by FROM sessions
+                   statement_seconds, blocked_by,
+                   CASE WHEN seconds <= {longest} THEN seconds ELSE {interval} END AS seconds
+            FROM sessions
             WHERE {IN_PERIOD} AND (blocked_by IS NOT NULL OR state LIKE 'idle in transaction%')
             ORDER BY time, pid""",
         about.parameters, inside=True,
     )  # fmt: skip
-    waiting: dict[str, list[tuple[datetime, Mapping[str, Any]]]] = defaultdict(list)
-    idle: dict[str, list[tuple[datetime, Mapping[str, Any]]]] = defaultdict(list)
+    waiting: dict[str, list[_Seen]] = defaultdict(list)
+    idle: dict[str, list[_Seen]] = defaultdict(list)
     for at, sample in _by_time(rows):
         blocked = {
             str(row["pid"]): row["blocked_by"].split(",") for row in sample if row["blocked_by"]
@@ -153,9 +167,42 @@ def _lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
                 for root in roots(blocked[str(row["pid"])], blocked):
                     waiting[root].append((at, row))
     for root, seen in waiting.items():
-        queues = [one for one in _near(seen, _APART) if one[-1][0] - one[0][0] >= _QUEUE]
-        for several in _divided(queues, _AGAIN, lambda one: (one[0][0], one[-1][0])):
-            yield _queue(history, about, root, several, idle[root])
+        queues = [
+            one for one in map(_Queue, _divided(seen, timedelta(0), _covered))
+            if one.end - one.begin >= _QUEUE
+        ]  # fmt: skip
+        for several in _divided(queues, _AGAIN, lambda one: (one.begin, one.end)):
+            yield _told(history, about, root, several, idle[root])
+
+
+def _covered(one: _Seen) -> tuple[datetime, datetime]:
+    """The time of which a sample tells: back to the one before, which may have been late."""
+    at, row = one
+    return at - timedelta(seconds=_LATE * row["seconds"]), at
+
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """Who waited for one process, in samples without a pause."""
+
+    seen: Sequence[_Seen]
+
+    @property
+    def first(self) -> datetime:
+        return self.seen[0][0]
+
+    @property
+    def end(self) -> datetime:
+        return self.seen[-1][0]
+
+    @property
+    def begin(self) -> datetime:
+        """When it may have begun: after the sample before, with the oldest statement that waits."""
+        waited = [
+            min(row["statement_seconds"] or 0, row["seconds"])
+            for at, row in self.seen if at == self.first
+        ]  # fmt: skip
+        return self.first - timedelta(seconds=max(waited))
 
 
 def _by_time(
@@ -167,25 +214,31 @@ def _by_time(
     yield from sorted(samples.items())
 
 
-def _queue(
-    history: History, about: HistoryPeriod, root: str,
-    queues: Sequence[Sequence[tuple[datetime, Mapping[str, Any]]]],
-    idle: Sequence[tuple[datetime, Mapping[str, Any]]],
+def _told(
+    history: History, about: HistoryPeriod, root: str, queues: Sequence[_Queue],
+    idle: Sequence[_Seen],
 ) -> Incident:  # fmt: skip
-    begin, end = queues[0][0][0], queues[-1][-1][0]
-    waits = [one for queue in queues for one in queue]
-    length = pretty_duration(sum((queue[-1][0] - queue[0][0]).total_seconds() for queue in queues))
+    begin, end = queues[0].begin, queues[-1].end
+    waits = [one for queue in queues for one in queue.seen]
     most = max(Counter(at for at, _ in waits).values())
     who = sorted({_name(row) or "?" for _, row in waits})
-    times = f", {len(queues)} times, {length} in all" if queues[1:] else f" for at least {length}"
-    holder = next((row for at, row in idle if begin - _APART <= at <= end + _APART), None)
+    holder = next((row for at, row in idle if begin - _AROUND <= at <= end + _AROUND), None)
     if holder is None:
         holder = _seen_working(history, about, root, begin, end)
     return Incident(
         kind="lock queue", begin=begin, end=end, screen="moment",
         text=f"{plural(most, 'session')} of {enumerated(who[:3])} waited for a lock that "
-        f"{_holder(history, root, holder)} held{times}",
+        f"{_holder(history, root, holder)} held{_times(queues)}",
     )  # fmt: skip
+
+
+def _times(queues: Sequence[_Queue]) -> str:
+    """How long: as far as samples show it, or as long as it may have been."""
+    seen = sum((one.end - one.first for one in queues), timedelta(0))
+    maybe = sum((one.end - one.begin for one in queues), timedelta(0))
+    length = pretty_duration((seen if seen >= _QUEUE else maybe).total_seconds())
+    told = f"{'at least' if seen >= _QUEUE else 'up to'} {length}"
+    return f", {len(queues)} times, {told} in all" if queues[1:] else f" for {told}"
 
 
 def _seen_working(
