@@ -228,6 +228,65 @@ def test_a_change_of_a_few_sessions_is_no_storm(tmp_path: Path) -> None:
     assert recorded(tmp_path / "more", *connections([60] * 100 + [119] * 5 + [60] * 100)) == []
 
 
+def all_taken(*, usual: int, peak: int, reserved: int = 3) -> list[SourceSample]:
+    rows = [
+        of_source("settings", name=name, value=str(value), origin="default", pending=False)
+        for name, value in (("superuser_reserved_connections", reserved),
+                            ("reserved_connections", 0))
+    ]  # fmt: skip
+    counts = [usual] * 100 + [peak] * 3 + [usual] * 100
+    return [
+        sample("settings", BEGIN, *rows),
+        *(sample("connections", BEGIN + 10 * number,
+                 of_source("connections", clients=count, active=1, maximum=100))
+          for number, count in enumerate(counts)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("usual", "peak", "reserved", "told"),
+    [
+        (60, 96, 3, True),  # 97 for ordinary roles, of which the recorder has one
+        (60, 95, 3, False),
+        (60, 95, 4, True),
+        (90, 96, 3, False),  # hardly more than usual
+        (97, 97, 3, False),
+    ],
+)
+def test_all_sessions_that_ordinary_roles_may_open_are_a_storm(
+    usual: int, peak: int, reserved: int, told: bool, tmp_path: Path
+) -> None:
+    found = recorded(tmp_path, *all_taken(usual=usual, peak=peak, reserved=reserved))
+    assert found == told * [
+        f"{clock(BEGIN + 1000)} {clock(BEGIN + 1020)} the number of sessions rose to {peak} of "
+        f"100, as many as ordinary roles may open; usual are {usual}"
+    ]
+
+
+def totals(source: str, column: str, grown: Sequence[int], **more: object) -> list[SourceSample]:
+    """A counter that grows by so much in each minute."""
+    found, total = [], 0
+    for minute, number in enumerate(grown):
+        total += number
+        row = of_source(source, **{column: total}, **more)
+        found.append(sample(source, BEGIN + 60 * minute, row))
+    return found
+
+
+def test_deadlocks_and_refused_sessions_are_told_those_near_each_other_together(
+    tmp_path: Path,
+) -> None:
+    grown = [0, 2, 0, 1, *[0] * 10, 1, 0]
+    locks = totals("databases", "deadlocks", grown, database="my shop")
+    assert recorded(tmp_path / "deadlocks", *locks) == [
+        f'{clock(BEGIN)} {clock(BEGIN + 180)} 3 deadlocks were resolved in "my shop"',
+        f'{clock(BEGIN + 780)} {clock(BEGIN + 840)} 1 deadlock was resolved in "my shop"',
+    ]
+    assert recorded(tmp_path / "refused", *totals("log_errors", "refused", grown[:5])) == [
+        f"{clock(BEGIN)} {clock(BEGIN + 180)} 3 sessions were refused because there were too many"
+    ]
+
+
 def load(slow: range, ms: float, calls: int = 600) -> Iterator[SourceSample]:
     """A statement that takes 10 ms a call, and in some minutes as long as given."""
     total, time_ms = 0, 0.0
@@ -310,6 +369,20 @@ def test_three_checkpoints_before_their_time_are_told_and_two_are_not(tmp_path: 
     assert recorded(tmp_path, *checkpoints([0] * 10 + [1, 0, 1] + [0] * 10)) == []
     (told,) = recorded(tmp_path / "three", *checkpoints([0] * 10 + [1, 0, 2] + [0] * 10))
     assert told.startswith(f"{clock(BEGIN + 9 * 60)} {clock(BEGIN + 12 * 60)} 3 checkpoints came")
+
+
+@pytest.mark.parametrize(("number", "told"), [(12, 1), (9, 0)])
+def test_checkpoints_of_a_time_without_a_recorder_are_not_those_of_a_minute(
+    number: int, told: int, tmp_path: Path
+) -> None:
+    """Off for 50 minutes: 12 checkpoints are one each 250 s, and 9 are one each 333 s."""
+    rows = [
+        sample("checkpoints", BEGIN + second, of_source("checkpoints", requested=total))
+        for second, total in ((0, 0), (3000, number), (3060, number))
+    ]
+    found = recorded(tmp_path, *rows)
+    begun = f"{clock(BEGIN)} {clock(BEGIN + 3000)} 12 checkpoints came before their time within 50"
+    assert [one[: len(begun)] for one in found] == told * [begun]
 
 
 def test_a_storm_before_the_last_day_is_not_searched_and_that_is_said(tmp_path: Path) -> None:

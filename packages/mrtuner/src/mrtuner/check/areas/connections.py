@@ -10,6 +10,7 @@ from mrtuner.check.catalogue import CannotJudge, check
 from mrtuner.check.state import Session, SessionGroup, State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.blocking import STOPPING, roots
+from mrtuner.postgres.reserved import RESERVED
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, literal
 from mrtuner.wording import as_name, cut, enumerated, plural
@@ -57,7 +58,7 @@ def connections_near_limit(state: State) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-_SLOTS: Final = ("max_connections", "superuser_reserved_connections", "reserved_connections")
+_SLOTS: Final = ("max_connections", *RESERVED)
 
 
 def slots(state: State) -> int:

@@ -18,12 +18,14 @@ from mrtuner.described import Doc
 from mrtuner.history.analysis.changes import HistoryChange
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled, source_named
 from mrtuner.history.analysis.plans import plan_changed
+from mrtuner.history.identity import settings
 from mrtuner.history.reading import History
 from mrtuner.history.recording.budget import MOST
 from mrtuner.history.recording.rounds import PACE
 from mrtuner.postgres.blocking import STOPPING, roots
+from mrtuner.postgres.reserved import OF_RDS, RESERVED
 from mrtuner.units import pretty_duration
-from mrtuner.wording import as_name, cut, enumerated, plural
+from mrtuner.wording import as_name, cut, enumerated, first_few, plural, plural_was
 
 T = TypeVar("T")
 #: Rows of the source `tables` by the table's name, in order of time.
@@ -40,9 +42,11 @@ _QUEUE: Final = timedelta(seconds=5)
 _AROUND: Final = timedelta(seconds=30)
 #: Queues behind one process with pauses of at most this are told as one.
 _AGAIN: Final = timedelta(minutes=5)
-#: A storm: twice the usual number of sessions, and so many more.
+#: A storm: twice the usual number of sessions, and so many more; or as many as may be, and so many
+#: times the usual number.
 _TIMES: Final = 2.0
 _MORE: Final = 20
+_CLEARLY: Final = 1.1
 #: A statement is slower: so many times its usual time per call, for so long, and it matters: so
 #: many sessions on average that it would not have kept busy before.
 _SLOWER: Final = 2.0
@@ -75,7 +79,11 @@ class Incident:
     """Something that went wrong."""
 
     kind: Annotated[
-        str, Doc("lock queue, connection storm, statement slower, checkpoints, ceiling, event")
+        str,
+        Doc(
+            "lock queue, connection storm, sessions refused, deadlocks, statement slower, "
+            "checkpoints, ceiling, event"
+        ),
     ]
     begin: Annotated[datetime, Doc("UTC")]
     end: Annotated[datetime, Doc("UTC")]
@@ -95,6 +103,8 @@ def incidents(
     found = [
         *_lock_queues(history, within),
         *_storms(history, within),
+        *_refused(history, within),
+        *_deadlocks(history, within),
         *_slow_queries(history, within, changes),
         *_forced_checkpoints(history, within),
         *(
@@ -297,17 +307,64 @@ def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     if not counted:
         return
     usual = median(row["clients"] for row in counted)
+    reserved = sum(map(int, settings(history, about, *RESERVED, *OF_RDS).values()))
+
+    def full(row: Mapping[str, Any]) -> bool:
+        """Whether ordinary roles can open no more; the recorder's own session is not counted."""
+        return bool(row["clients"] + 1 >= row["maximum"] - reserved)
+
     high = [
         (row["time"].replace(tzinfo=UTC), row) for row in counted
         if row["clients"] >= max(_TIMES * usual, usual + _MORE)
+        or (full(row) and row["clients"] >= _CLEARLY * usual)
     ]  # fmt: skip
     for storm in _near(high, timedelta(minutes=2)):
         peak = max((row for _, row in storm), key=lambda row: row["clients"])
+        most = f"{peak['maximum']:,}{', as many as ordinary roles may open' * full(peak)}"
         yield Incident(
             kind="connection storm", begin=storm[0][0], end=storm[-1][0], screen="connections",
-            text=f"the number of sessions rose to {peak['clients']:,} of {peak['maximum']:,}; "
+            text=f"the number of sessions rose to {peak['clients']:,} of {most}; "
             f"usual are {usual:,.0f}",
         )  # fmt: skip
+
+
+def _refused(history: History, about: HistoryPeriod) -> Iterator[Incident]:
+    for rows in _counted(history, about, "log_errors", "refused"):
+        number = plural_was(int(sum(row["refused"] for row in rows)), "session")
+        yield Incident(
+            kind="sessions refused", begin=_span(rows[0])[0], end=_span(rows[-1])[1],
+            screen="connections", text=f"{number} refused because there were too many",
+        )  # fmt: skip
+
+
+def _deadlocks(history: History, about: HistoryPeriod) -> Iterator[Incident]:
+    for rows in _counted(history, about, "databases", "deadlocks"):
+        names = sorted({as_name(row["database"]) for row in rows if row["database"]})
+        number = plural_was(int(sum(row["deadlocks"] for row in rows)), "deadlock")
+        yield Incident(
+            kind="deadlocks", begin=_span(rows[0])[0], end=_span(rows[-1])[1],
+            screen="connections", text=f"{number} resolved in {first_few(names, 3)}",
+        )  # fmt: skip
+
+
+def _counted(
+    history: History, about: HistoryPeriod, source: str, column: str
+) -> Iterator[list[Mapping[str, Any]]]:
+    """Yield the rows in which a counter grew, those near each other together."""
+    if not as_sampled(history, source, about):
+        return
+    rows = history.rows(
+        f"""SELECT * FROM {source} WHERE {IN_PERIOD} AND {column} > 0
+            AND seconds <= {_longest(history, source)} ORDER BY time""",
+        about.parameters, inside=True,
+    )  # fmt: skip
+    yield from _divided(rows, _AGAIN, _span)
+
+
+def _span(row: Mapping[str, Any]) -> tuple[datetime, datetime]:
+    """The time in which the counters of a row grew: since the sample before."""
+    end: datetime = row["time"].replace(tzinfo=UTC)
+    return end - timedelta(seconds=float(row["seconds"] or 0)), end
 
 
 # Statements
@@ -460,21 +517,22 @@ def _ms(value: float) -> str:
 def _forced_checkpoints(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     if not as_sampled(history, "checkpoints", about):
         return
+    # Those of a longer time each, as over a gap, need not have come close together.
     rows = history.rows(
-        f"""SELECT time, requested FROM checkpoints WHERE {IN_PERIOD} AND requested > 0
+        f"""SELECT time, seconds, requested FROM checkpoints
+            WHERE {IN_PERIOD} AND requested > 0 AND seconds <= {_CLOSE.seconds} * requested
             ORDER BY time""",
         about.parameters, inside=True,
     )  # fmt: skip
-    seen = [(row["time"].replace(tzinfo=UTC), int(row["requested"])) for row in rows]
-    for run in _near(seen, _CLOSE):
-        number = sum(count for _, count in run)
+    for run in _near(((_span(row)[1], row) for row in rows), _CLOSE):
+        number = int(sum(row["requested"] for _, row in run))
         if number >= _FORCED:
-            begin = run[0][0] - timedelta(minutes=1)
-            length = pretty_duration((run[-1][0] - begin).total_seconds())
+            begin, end = _span(run[0][1])[0], run[-1][0]
+            length = pretty_duration((end - begin).total_seconds())
             yield Incident(
                 kind="checkpoints",
                 begin=begin,
-                end=run[-1][0],
+                end=end,
                 screen="wal",
                 text=f"{number} checkpoints came before their time within {length}: WAL reached "
                 "max_wal_size, or somebody asked for them",
