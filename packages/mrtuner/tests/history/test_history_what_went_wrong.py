@@ -28,13 +28,16 @@ TEXTS = {7: "LOCK TABLE stock", 8: "UPDATE stock SET n = n - ?", 9: "SELECT * FR
 MINUTES = 40
 
 
-def recorded(place: Path, *samples: SourceSample) -> list[str]:
+def recorded(
+    place: Path, *samples: SourceSample, events: Sequence[HistoryEvent] = (), since: str = "1h"
+) -> list[str]:
     """What is told of a store with these samples."""
     with Writer(place, built_in().values()) as writer:
-        writer.commit([Batch(instance=INSTANCE, samples=samples, texts=TEXTS)])
+        writer.commit([Batch(instance=INSTANCE, samples=samples, events=events, texts=TEXTS)])
     return [
         f"{one.begin:%H:%M:%S} {one.end:%H:%M:%S} {one.text}"
-        for one in history(place, since="1h").incidents
+        for one in history(place, since=since).incidents
+        if one.kind != "event"
     ]
 
 
@@ -314,6 +317,99 @@ def test_a_slower_statement_is_told_with_what_changed_just_before(tmp_path: Path
     ]
 
 
+SLOWER = (
+    f"{clock(BEGIN + 20 * 60)} {clock(BEGIN + 30 * 60)} SELECT * FROM orders took 45 ms per call "
+    "instead of 10 ms"
+)
+
+
+def event(minute: int, kind: str, detail: str) -> HistoryEvent:
+    at = MIDNIGHT + (BEGIN + 60 * minute) * SECOND
+    return HistoryEvent(at=at, instance=INSTANCE, kind=kind, detail=detail)
+
+
+@pytest.mark.parametrize("kind", ["restart", "crash", "failover"])
+def test_what_happened_to_the_server_is_a_cause_and_what_the_recorder_saw_is_none(
+    kind: str, tmp_path: Path
+) -> None:
+    events = [
+        event(16, "reset", "statistics"), event(17, "eviction", "evicted"),
+        event(18, "clock", "jumped"), event(18, "gap", "off"), event(19, kind, "at 02:19"),
+        event(19, "pace", "slow"), event(19, "lost", "no answer"),
+    ]  # fmt: skip
+    assert recorded(tmp_path, *load(range(21, 31), 45.0), events=events) == [
+        f"{SLOWER}; just before: {kind}: at 02:19"
+    ]
+
+
+def test_a_setting_that_was_changed_in_reaction_is_no_cause(tmp_path: Path) -> None:
+    """Slow from 20:00 on, which the sample of 21:00 shows first."""
+    slow = (*load(range(21, 31), 45.0),)
+    for minute, cause in ((21, "; just before: work_mem: 64MB → 1MB"), (22, "")):
+        samples = [setting(0, "65536"), setting(minute, "1024"), *slow]
+        assert recorded(tmp_path / str(minute), *samples) == [SLOWER + cause]
+
+
+def test_the_nearest_three_changes_are_told_nearest_first(tmp_path: Path) -> None:
+    kept = [setting(minute, str(1024 * (minute + 1))) for minute in (0, 15, 17, 19, 20)]
+    assert recorded(tmp_path, *kept, *load(range(21, 31), 45.0)) == [
+        f"{SLOWER}; just before: work_mem: 20MB → 21MB, work_mem: 18MB → 20MB and "
+        "work_mem: 16MB → 18MB"
+    ]
+
+
+@pytest.mark.parametrize(("database", "told"), [("app", True), ("other", False)])
+def test_an_index_that_went_in_another_database_is_no_cause(
+    database: str, told: bool, tmp_path: Path
+) -> None:
+    def indexes(minute: int, *names: str) -> SourceSample:
+        kinds = {"orders": "table"} | dict.fromkeys(names, "index")
+        rows = [
+            of_source("relations", database=database, schema="public", name=name, kind=kind,
+                      table_name="orders", relation=number, file=number, valid=True, empty=False)
+            for number, (name, kind) in enumerate(kinds.items())
+        ]  # fmt: skip
+        return sample("relations", BEGIN + 60 * minute, *rows)
+
+    slow = (*load(range(21, 31), 45.0),)
+    cause = f"; just before: index public.i of orders was dropped (database {database})"
+    assert recorded(tmp_path, indexes(0, "i"), indexes(20), *slow) == [SLOWER + cause * told]
+
+
+def test_a_statement_is_slower_than_it_was_before_the_period_that_is_shown(tmp_path: Path) -> None:
+    """40 minutes are recorded, slow ones from 20:00 to 39:00: the last ten are all slow."""
+    slow = (*load(range(21, MINUTES), 45.0), setting(0, "65536"), setting(20, "1024"))
+    assert recorded(tmp_path, *slow, since="10min") == [
+        f"{clock(BEGIN + 20 * 60)} {clock(BEGIN + 38 * 60)} SELECT * FROM orders took 45 ms per "
+        "call instead of 10 ms; just before: work_mem: 64MB → 1MB"
+    ]
+    over = (*load(range(11, 21), 45.0),)
+    assert recorded(tmp_path / "over", *over, since="10min") == []
+
+
+def test_a_storm_is_one_of_the_day_whatever_is_shown(tmp_path: Path) -> None:
+    many = [30] * 200 + [180] * 60
+    assert recorded(tmp_path, *connections(many), since="5min") == [
+        f"{clock(BEGIN + 2000)} {clock(BEGIN + 2580)} the number of sessions rose to 180 of 200; "
+        "usual are 30"
+    ]
+
+
+def test_one_sample_over_a_gap_of_days_is_no_slower_statement(tmp_path: Path) -> None:
+    """Nobody recorded for 62 hours, in which a call took 100 ms; then 20 minutes of 10 ms each."""
+    calls, gap = 6_000_000, 223_200
+    rows = [(0, 0, 0.0)]
+    rows += [(gap + 60 * n, calls + 600 * n, 100.0 * calls + 6000.0 * n) for n in range(20)]
+    samples = [
+        sample("statements", BEGIN + at, of_source(
+            "statements", database="app", role="web", query_id=9, toplevel=True, calls=total,
+            exec_ms=ms, rows=total,
+        ))
+        for at, total, ms in rows
+    ]  # fmt: skip
+    assert recorded(tmp_path, *samples, since="4d") == []
+
+
 def tables(minute: int, live: int, analyzed: int | None, name: str = "orders") -> SourceSample:
     """`analyzed`: so many minutes after the beginning."""
     at = None if analyzed is None else MIDNIGHT // SECOND + BEGIN + 60 * analyzed
@@ -334,8 +430,9 @@ def test_a_slower_statement_is_told_with_its_table_that_grew_or_was_analyzed(
         f"{slower}; public.orders grew from 20,000 to 40,000 rows; just before: public.orders was "
         f"analyzed at {clock(BEGIN + 19 * 60)}"
     ]
-    # A little larger, analyzed every ten minutes; another table; one that grew later.
+    # Filled, a little larger, analyzed every ten minutes; another table; one that grew later.
     for number, seen in enumerate([
+        (tables(0, 0, None), tables(20, 90_000, None)),
         (tables(0, 20_000, -1), tables(9, 39_999, 9), tables(19, 39_999, 19)),
         (tables(0, 20_000, -90, "order"), tables(20, 90_000, 19, "order")),
         (tables(0, 20_000, -90), tables(30, 90_000, 30)),

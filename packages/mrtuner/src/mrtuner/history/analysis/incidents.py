@@ -15,13 +15,12 @@ from statistics import median
 from typing import Annotated, Any, Final, TypeVar
 
 from mrtuner.described import Doc
-from mrtuner.history.analysis.changes import HistoryChange
+from mrtuner.history.analysis.changes import HistoryChange, changes
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled, source_named
 from mrtuner.history.analysis.plans import plan_changed
 from mrtuner.history.identity import settings
 from mrtuner.history.reading import History
 from mrtuner.history.recording.budget import MOST
-from mrtuner.history.recording.rounds import PACE
 from mrtuner.postgres.blocking import STOPPING, roots
 from mrtuner.postgres.reserved import OF_RDS, RESERVED
 from mrtuner.units import pretty_duration
@@ -53,12 +52,19 @@ _SLOWER: Final = 2.0
 _MINUTES: Final = 5
 _SESSIONS: Final = 0.25
 _CALLS: Final = 20
+#: From so many samples on, some are usual; a run of slow ones has no longer pause than this.
+SAMPLES: Final = 2 * _MINUTES
+_PAUSE: Final = timedelta(minutes=1)
 #: Statements that become slower within this time of each other do so together.
 _AT_ONCE: Final = timedelta(minutes=4)
-#: The change before it: no older than this, and not one of the recorder's own. Statements and
-#: changes are each seen up to a minute later.
+#: The change before it: no older than this, and none that only the recorder or the statistics saw.
+#: Some are seen up to a minute later, the others have their own time.
 _JUST_BEFORE: Final = timedelta(minutes=10)
-_SEEN_LATER: Final = timedelta(minutes=2)
+_CAUSES: Final = frozenset({
+    "crash", "failover", "machine", "replaced", "restart", "schema", "setting", "upgrade",
+})  # fmt: skip
+_SEEN_LATER: Final = {"schema": timedelta(minutes=1), "machine": timedelta(minutes=1)}
+_NAMED: Final = 3
 #: Tables are sampled every five minutes. One that is analyzed less often than this [s] has other
 #: plans after it; of fewer rows than this, it is small.
 _TABLES_LATER: Final = timedelta(minutes=5)
@@ -92,9 +98,9 @@ class Incident:
 
 
 def incidents(
-    history: History, about: HistoryPeriod, changes: Sequence[HistoryChange] = ()
+    history: History, about: HistoryPeriod, known: Sequence[HistoryChange] = ()
 ) -> tuple[Incident, ...]:
-    """Return what went wrong, in order of time; `changes` are those of the period.
+    """Return what went wrong, in order of time; `known` are the changes of the period.
 
     Events are told of all of it, the rest of its last day. What is kept as summaries only, since it
     is older, is not looked at (see `Source.keep`): `not_looked_for` names all of that.
@@ -105,12 +111,11 @@ def incidents(
         *_storms(history, within),
         *_refused(history, within),
         *_deadlocks(history, within),
-        *_slow_queries(history, within, changes),
+        *_slow_queries(history, within),
         *_forced_checkpoints(history, within),
         *(
-            Incident(kind="event", begin=one.at, end=one.at, text=f"{one.what}: {one.detail}",
-                     screen="changes")
-            for one in changes if one.what in _EVENTS
+            Incident(kind="event", begin=one.at, end=one.at, text=_named(one), screen="changes")
+            for one in known if one.what in _EVENTS
         ),
     ]  # fmt: skip
     return tuple(sorted(found, key=lambda one: (one.begin, one.kind, one.text)))
@@ -119,6 +124,18 @@ def incidents(
 def searched(about: HistoryPeriod) -> HistoryPeriod:
     """Return the part of a period in which samples are searched: its last day."""
     return replace(about, begin=max(about.begin, about.end - _LONGEST))
+
+
+def usual(about: HistoryPeriod) -> HistoryPeriod:
+    """Return the day before a period's end: what is usual in it, whatever part of it is shown.
+
+    A store that is younger has less, which is all there is.
+    """
+    return replace(about, begin=about.end - _LONGEST)
+
+
+def _named(change: HistoryChange) -> str:
+    return f"{change.what}: {change.detail}" if change.what in _EVENTS else change.detail
 
 
 def _longest(history: History, name: str) -> float:
@@ -301,12 +318,12 @@ def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
         return
     rows = history.rows(
         f"SELECT time, clients, maximum FROM connections WHERE {IN_PERIOD} ORDER BY time",
-        about.parameters, inside=True,
+        usual(about).parameters, inside=True,
     )  # fmt: skip
     counted = [row for row in rows if row["clients"] is not None]
     if not counted:
         return
-    usual = median(row["clients"] for row in counted)
+    often = median(row["clients"] for row in counted)
     reserved = sum(map(int, settings(history, about, *RESERVED, *OF_RDS).values()))
 
     def full(row: Mapping[str, Any]) -> bool:
@@ -315,16 +332,18 @@ def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
 
     high = [
         (row["time"].replace(tzinfo=UTC), row) for row in counted
-        if row["clients"] >= max(_TIMES * usual, usual + _MORE)
-        or (full(row) and row["clients"] >= _CLEARLY * usual)
+        if row["clients"] >= max(_TIMES * often, often + _MORE)
+        or (full(row) and row["clients"] >= _CLEARLY * often)
     ]  # fmt: skip
     for storm in _near(high, timedelta(minutes=2)):
+        if storm[-1][0] < about.begin:
+            continue
         peak = max((row for _, row in storm), key=lambda row: row["clients"])
         most = f"{peak['maximum']:,}{', as many as ordinary roles may open' * full(peak)}"
         yield Incident(
             kind="connection storm", begin=storm[0][0], end=storm[-1][0], screen="connections",
             text=f"the number of sessions rose to {peak['clients']:,} of {most}; "
-            f"usual are {usual:,.0f}",
+            f"usual are {often:,.0f}",
         )  # fmt: skip
 
 
@@ -370,64 +389,88 @@ def _span(row: Mapping[str, Any]) -> tuple[datetime, datetime]:
 # Statements
 
 
-def _slow_queries(
-    history: History, about: HistoryPeriod, changes: Sequence[HistoryChange]
-) -> Iterator[Incident]:
+def _slow_queries(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     """Statements that took longer per call for a while, with what changed just before."""
     if not as_sampled(history, "statements", about):
         return
-    rows = history.rows(
-        f"""SELECT query_id, database, role, time, sum(calls) AS calls, sum(exec_ms) AS ms,
-                   sum(seconds) / count(*) AS seconds
-            FROM statements WHERE {IN_PERIOD} AND calls > 0
-            GROUP BY query_id, database, role, time ORDER BY query_id, database, role, time""",
+    day = usual(about)
+    by_statement: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in _slow_samples(history, day):
+        by_statement[row["query_id"], row["database"], row["role"]].append(row)
+    runs = [
+        (_span(run[0])[0], (key, run, run[0]["usual"]))
+        for key, slow in by_statement.items() for run in _divided(slow, _PAUSE, _span)
+        if _span(run[-1])[1] >= about.begin and _matters(run)
+    ]  # fmt: skip
+    known = changes(history, day) if runs else ()
+    for group in _near(sorted(runs, key=lambda one: one[0]), _AT_ONCE):
+        yield _slower_at_once(history, day, [one for _, one in group], known)
+
+
+def _slow_samples(history: History, about: HistoryPeriod) -> Sequence[Mapping[str, Any]]:
+    """Return the samples in which a call took much longer than `usual` [ms].
+
+    Usual is the lower quartile of all samples, so that half of a day may be slow.
+    """
+    of = "query_id, database, role"
+    return history.rows(
+        f"""SELECT {of}, time, calls, ms, seconds, usual FROM (
+                SELECT *, max(CASE WHEN 4 * number > samples AND 4 * (number - 1) <= samples
+                                   THEN ms / calls END) OVER (PARTITION BY {of}) AS usual
+                FROM (SELECT *, row_number() OVER (PARTITION BY {of} ORDER BY ms / calls) AS number,
+                             count(*) OVER (PARTITION BY {of}) AS samples
+                      FROM (SELECT {of}, time, sum(calls) AS calls, sum(exec_ms) AS ms,
+                                   sum(seconds) / count(*) AS seconds
+                            FROM statements WHERE {IN_PERIOD} AND calls > 0
+                              AND seconds <= {_longest(history, "statements")}
+                            GROUP BY {of}, time) AS t) AS r) AS s
+            WHERE samples >= {SAMPLES} AND ms / calls >= {_SLOWER} * usual AND ms / calls >= 0.01
+            ORDER BY {of}, time""",
         about.parameters, inside=True,
     )  # fmt: skip
-    by_statement: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows:
-        by_statement[row["query_id"], row["database"], row["role"]].append(row)
-    found = [
-        (key, run, usual) for key, series in by_statement.items() for run, usual in _runs(series)
-    ]
-    runs = sorted((_begin(run), key, run, usual) for key, run, usual in found)
-    for group in _near([(begin, one) for begin, *one in runs], _AT_ONCE):
-        yield _slower_at_once(history, about, [tuple(one) for _, one in group], changes)
 
 
-def _begin(run: Sequence[Mapping[str, Any]]) -> datetime:
-    """When a run began: a sample of statements covers the time since the one before."""
-    begin: datetime = run[0]["time"].replace(tzinfo=UTC)
-    return begin - timedelta(seconds=float(run[0]["seconds"] or 0))
+def _matters(run: Sequence[Mapping[str, Any]]) -> bool:
+    seconds = sum(float(row["seconds"]) for row in run)
+    calls = sum(row["calls"] for row in run)
+    long = seconds >= _MINUTES * 60 * 0.9
+    return long and calls >= _CALLS and _more_load(run, run[0]["usual"]) >= _SESSIONS
 
 
 def _slower_at_once(
     history: History,
     about: HistoryPeriod,
     group: Sequence[tuple[Any, ...]],
-    changes: Sequence[HistoryChange],
+    known: Sequence[HistoryChange],
 ) -> Incident:
     """One sentence for statements that became slower together: they have one cause."""
-    begin = min(_begin(run) for _, run, _ in group)
-    end = max(run[-1]["time"].replace(tzinfo=UTC) for _, run, _ in group)
+    begin = min(_span(run[0])[0] for _, run, _ in group)
+    end = max(_span(run[-1])[1] for _, run, _ in group)
     key, run, usual = max(group, key=lambda one: _more_load(one[1], one[2]))
     mean = sum(row["ms"] for row in run) / sum(row["calls"] for row in run)
     text = _texts(history, [key[0]]).get(key[0]) or f"statement {key[0]}"
     told = f"{cut(text, _TEXT)} took {_ms(mean)} per call instead of {_ms(usual)}"
     if len(group) > 1:
         told = f"{len(group)} statements took longer; {told}"
-    until = run[-1]["time"].replace(tzinfo=UTC)
-    if plan := plan_changed(history, about, key[0], key[1], _begin(run), until):
+    if plan := plan_changed(
+        history, about, key[0], key[1], _span(run[0])[0], _span(run[-1])[1]
+    ):  # fmt: skip
         told += f", {plan}"
     tables = _tables(history, about, key[1], text, begin)
     for change in _grown(tables):
         told += f"; {change}"
-    before = [
-        one for one in changes
-        if begin - _JUST_BEFORE <= one.at <= begin + _SEEN_LATER
-        and one.what not in {*_EVENTS, PACE}
+    seen = min(_span(run[0])[1] for _, run, _ in group)
+    places = {None, *(where for (_, where, _), *_ in group)}
+    causes = [
+        *(
+            (one.at, _named(one)) for one in known
+            if one.what in _CAUSES and one.database in places
+            and begin - _JUST_BEFORE <= one.at <= seen + _SEEN_LATER.get(one.what, timedelta(0))
+        ),
+        *(one for one in _analyzed(tables) if begin - _JUST_BEFORE <= one[0] <= seen),
     ]  # fmt: skip
-    details = [*(one.detail for one in before), *_analyzed(tables, begin)]
-    cause = f"; just before: {enumerated(details[:3])}" if details else ""
+    nearest = [text for _, text in sorted(causes, key=lambda one: abs(one[0] - begin))]
+    cause = f"; just before: {enumerated(nearest[:_NAMED])}" if nearest else ""
     return Incident(
         kind="statement slower", begin=begin, end=end, text=told + cause, screen="statements"
     )
@@ -436,20 +479,21 @@ def _slower_at_once(
 def _grown(tables: _TableSamples) -> Iterator[str]:
     """Yield which tables that a statement names had grown until it became slower."""
     for name, seen in tables.items():
-        before, after = (row["live"] or 0 for row in (seen[0], seen[-1]))
-        if after >= max(_TIMES * before, _ROWS):
+        before, after = (row["live"] for row in (seen[0], seen[-1]))
+        # From nothing: it was filled, or its statistics began anew.
+        if before and after and after >= max(_TIMES * before, _ROWS):
             yield f"{name} grew from {before:,} to {after:,} rows"
 
 
-def _analyzed(tables: _TableSamples, begin: datetime) -> Iterator[str]:
-    """Yield which tables that a statement names were analyzed just before, for once."""
-    window = [(begin + by).timestamp() for by in (-_JUST_BEFORE, _SEEN_LATER)]
+def _analyzed(tables: _TableSamples) -> Iterator[tuple[datetime, str]]:
+    """Yield when tables that a statement names were last analyzed, if that is rare."""
     for name, seen in tables.items():
         # Older recorders did not store it.
         *before, last = [row.get("last_analyze") or 0 for row in seen]
         earlier = [one for one in before if one < last]
-        if earlier and window[0] <= last <= window[1] and last - max(earlier) >= _RARE:
-            yield f"{name} was analyzed at {datetime.fromtimestamp(last, UTC):%H:%M:%S}"
+        if earlier and last - max(earlier) >= _RARE:
+            at = datetime.fromtimestamp(last, UTC)
+            yield at, f"{name} was analyzed at {at:%H:%M:%S}"
 
 
 def _tables(
@@ -478,33 +522,9 @@ def _naive(time: datetime) -> datetime:
 
 def _more_load(rows: Sequence[Mapping[str, Any]], usual: float) -> float:
     """Sessions that were kept busy beyond what the usual time per call would have."""
-    seconds = sum(float(row["seconds"] or 0) for row in rows)
+    seconds = sum(float(row["seconds"]) for row in rows)
     more = sum(row["ms"] - row["calls"] * usual for row in rows) / 1000
     return float(more / max(seconds, 1.0))
-
-
-def _runs(
-    series: Sequence[Mapping[str, Any]],
-) -> Iterator[tuple[list[Mapping[str, Any]], float]]:
-    """Yield the times in which a call took much longer than usual, with the usual time [ms].
-
-    Usual is the lower quartile of all samples, so that half of a period may be slow.
-    """
-    means = sorted(row["ms"] / row["calls"] for row in series)
-    if len(means) < 2 * _MINUTES:
-        return
-    usual = means[len(means) // 4]
-    slow = [
-        (row["time"], row) for row in series
-        if row["ms"] / row["calls"] >= max(usual * _SLOWER, 0.01)
-    ]  # fmt: skip
-    for run in _near(slow, timedelta(minutes=2)):
-        rows = [row for _, row in run]
-        calls = sum(row["calls"] for row in rows)
-        seconds = sum(float(row["seconds"] or 0) for row in rows)
-        long = seconds >= _MINUTES * 60 * 0.9
-        if long and calls >= _CALLS and _more_load(rows, usual) >= _SESSIONS:
-            yield rows, usual
 
 
 def _ms(value: float) -> str:

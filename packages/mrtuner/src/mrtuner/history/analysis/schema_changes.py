@@ -70,14 +70,16 @@ class _Step:
 _COLUMNS: Final = ("kind", "table_name", "relation", "file", "valid", "empty")
 
 
-def schema_changes(history: History, about: HistoryPeriod) -> Iterator[tuple[datetime, str]]:
-    """Yield what changed in a period, as a sentence: when it was seen, up to a minute later."""
+def schema_changes(
+    history: History, about: HistoryPeriod
+) -> Iterator[tuple[datetime, str, str]]:  # fmt: skip
+    """Yield what changed in a period: when it was seen, up to a minute later; where; a sentence."""
     for (at, database), group in groupby(
         (one for one in _steps(history, about) if about.begin <= one.at < about.end),
         key=lambda one: (one.at, one.database),
     ):
         for text in _sentences(list(group)):
-            yield at, f"{text} (database {as_name(database)})"
+            yield at, database, f"{text} (database {as_name(database)})"
 
 
 def _steps(history: History, about: HistoryPeriod) -> Iterator[_Step]:
