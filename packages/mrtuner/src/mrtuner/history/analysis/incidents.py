@@ -53,7 +53,7 @@ _MINUTES: Final = 5
 _SESSIONS: Final = 0.25
 _CALLS: Final = 20
 #: From so many samples on, some are usual; a run of slow ones has no longer pause than this.
-SAMPLES: Final = 2 * _MINUTES
+_SAMPLES: Final = 2 * _MINUTES
 _PAUSE: Final = timedelta(minutes=1)
 #: Statements that become slower within this time of each other do so together.
 _AT_ONCE: Final = timedelta(minutes=4)
@@ -132,6 +132,22 @@ def usual(about: HistoryPeriod) -> HistoryPeriod:
     A store that is younger has less, which is all there is.
     """
     return replace(about, begin=about.end - _LONGEST)
+
+
+def without_usual(history: History, about: HistoryPeriod) -> Iterator[str]:
+    """Yield what cannot be found since too little was sampled to know what is usual."""
+    if not as_sampled(history, "statements", about):
+        return
+    row = history.row(
+        f"""SELECT count(*) AS number, count(seconds) AS grown FROM samples
+            WHERE {IN_PERIOD} AND source = 'statements'""",
+        usual(about).parameters, inside=True,
+    )  # fmt: skip
+    if row["number"] and row["grown"] < _SAMPLES:
+        yield (
+            f"slower statements are not looked for: what is usual is known from {_SAMPLES} samples "
+            f"on, and the day has {row['grown']}"
+        )
 
 
 def _named(change: HistoryChange) -> str:
@@ -424,7 +440,7 @@ def _slow_samples(history: History, about: HistoryPeriod) -> Sequence[Mapping[st
                             FROM statements WHERE {IN_PERIOD} AND calls > 0
                               AND seconds <= {_longest(history, "statements")}
                             GROUP BY {of}, time) AS t) AS r) AS s
-            WHERE samples >= {SAMPLES} AND ms / calls >= {_SLOWER} * usual AND ms / calls >= 0.01
+            WHERE samples >= {_SAMPLES} AND ms / calls >= {_SLOWER} * usual AND ms / calls >= 0.01
             ORDER BY {of}, time""",
         about.parameters, inside=True,
     )  # fmt: skip
