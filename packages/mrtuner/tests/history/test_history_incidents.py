@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
@@ -20,6 +21,7 @@ from conftest import NewCluster
 from history_data import QUEUE, SECOND, batch, queue, row, sample
 from history_recorder import WAIT, rows
 
+from mrtuner.answers import history
 from mrtuner.errors import ConnectError
 from mrtuner.history.analysis.period import period
 from mrtuner.history.reading import open_history
@@ -69,6 +71,49 @@ def writer(tmp_path: Path) -> Any:
 
 def kinds(writer: Writer) -> list[str]:
     return [kind for kind, _ in rows(writer.directory, EVENTS)]
+
+
+@pytest.mark.timed
+def test_a_lock_of_a_table_makes_a_queue_and_an_advisory_lock_or_a_snapshot_none(
+    new_cluster: NewCluster, each_major: int, tmp_path: Path
+) -> None:
+    """For seven seconds one session waits for each of the three; REINDEX waits for the snapshot."""
+    cluster = new_cluster(each_major)
+    dsn = cluster.dsn()
+    sql(dsn, "CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE u (id int)")
+    with (
+        Writer(tmp_path, built_in().values()) as writer,
+        psycopg.connect(dsn, application_name="my import") as table,
+        psycopg.connect(dsn, application_name="leader") as leader,
+        psycopg.connect(dsn, application_name="dump") as dump,
+        ThreadPoolExecutor() as pool,
+    ):
+        table.execute("LOCK TABLE u")
+        leader.execute("SELECT pg_advisory_xact_lock(7)")
+        dump.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        dump.execute("SELECT count(*) FROM t")
+        waiting = [
+            pool.submit(sql, dsn, "SELECT * FROM u"),
+            pool.submit(sql, dsn, "SELECT pg_advisory_lock(7)"),
+            pool.submit(sql, dsn, "REINDEX TABLE CONCURRENTLY t"),
+        ]
+        until(lambda: sql(dsn, WAITING) == [("advisory",), ("relation",), ("virtualxid",)])
+        for _ in range(8):
+            sampled(writer, dsn, "sessions")
+            time.sleep(1.0)
+        for holder in (table, leader, dump):
+            holder.rollback()
+        for one in waiting:
+            one.result()
+    (told,) = history(tmp_path).incidents
+    assert re.fullmatch(
+        r'1 session of \S+ waited for a lock that "my import" \(process \d+, idle in transaction'
+        r".*\) held for at least [\d.]+ s",
+        told.text,
+    )
+
+
+WAITING = "SELECT wait_event FROM pg_stat_activity WHERE wait_event_type = 'Lock' ORDER BY 1"
 
 
 def test_a_crash_is_told_apart_from_a_restart_and_when_it_was(

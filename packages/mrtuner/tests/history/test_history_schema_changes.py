@@ -197,6 +197,12 @@ def test_many_indexes_at_once_make_one_sentence(tmp_path: Path) -> None:
     ]
 
 
+def test_names_of_others_are_quoted(tmp_path: Path) -> None:
+    assert told(
+        tmp_path, relations(0, "x; DROP", shop="my shop"), relations(1, shop="my shop")
+    ) == ['00:01 index public."x; DROP" of orders was dropped (database "my shop")']
+
+
 def test_a_database_that_is_recorded_later_or_dropped_changed_nothing(tmp_path: Path) -> None:
     first, both = relations(0, "a"), relations(1, "b", shop="crm")
     both = replace(both, rows=(*first.rows, *both.rows))

@@ -29,13 +29,16 @@ TEXTS = {7: "LOCK TABLE stock", 8: "UPDATE stock SET n = n - ?", 9: "SELECT * FR
 MINUTES = 40
 
 
-def recorded(place: Path, *samples: SourceSample) -> list[str]:
+def recorded(
+    place: Path, *samples: SourceSample, events: Sequence[HistoryEvent] = (), since: str = "1h"
+) -> list[str]:
     """What is told of a store with these samples."""
     with Writer(place, built_in().values()) as writer:
-        writer.commit([Batch(instance=INSTANCE, samples=samples, texts=TEXTS)])
+        writer.commit([Batch(instance=INSTANCE, samples=samples, events=events, texts=TEXTS)])
     return [
         f"{one.begin:%H:%M:%S} {one.end:%H:%M:%S} {one.text}"
-        for one in history(place, since="1h").incidents
+        for one in history(place, since=since).incidents
+        if one.kind != "event"
     ]
 
 
@@ -79,7 +82,8 @@ def test_a_wait_of_four_seconds_is_nothing_and_two_queues_are_two(tmp_path: Path
     short = [sessions(second, (102, "101")) for second in range(BEGIN + 100, BEGIN + 105)]
     first = [sessions(second, (102, "101")) for second in range(BEGIN + 200, BEGIN + 211)]
     again = [sessions(second, (105, "0")) for second in range(BEGIN + 300, BEGIN + 306)]
-    told = recorded(tmp_path, *short, *first, *again, sessions(BEGIN + 400))
+    nobody = [sessions(BEGIN + second) for second in (105, 199, 400)]
+    told = recorded(tmp_path, *short, nobody[0], nobody[1], *first, *again, nobody[2])
     assert [one[18:] for one in told] == [
         "1 session of shop waited for a lock that process 101 held for at least 10 s",
         "1 session of shop waited for a lock that a prepared transaction held for at least 5 s",
@@ -96,10 +100,117 @@ def test_queues_behind_one_process_within_five_minutes_are_told_once(tmp_path: P
     ]
     assert recorded(tmp_path, *queues, sessions(BEGIN + 1000)) == [
         f"{clock(BEGIN + 200)} {clock(BEGIN + 520)} 1 session of shop waited for a lock that "
-        "process 101 held, 2 times, 30 s in all",
+        "process 101 held, 2 times, at least 30 s in all",
         f"{clock(BEGIN + 900)} {clock(BEGIN + 907)} 1 session of shop waited for a lock that "
         "process 101 held for at least 7 s",
     ]
+
+
+def queue_of(waits: dict[str, object], root: dict[str, object]) -> list[SourceSample]:
+    """Ten seconds in which process 102 waits for 101; the period ends before the last sample."""
+    rows = [
+        of_source("sessions", **{"pid": 102, "blocked_by": "101", "wait_type": "Lock",
+                                 "wait_event": "relation", "state": "active"} | waits),
+        of_source("sessions", **{"pid": 101, "state": "active"} | root),
+    ]  # fmt: skip
+    return [sample("sessions", second, *rows) for second in range(BEGIN + 100, BEGIN + 112)]
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [("relation", 1), ("transactionid", 1), (None, 1), ("advisory", 0), ("virtualxid", 0)],
+)
+def test_a_wait_that_is_meant_is_no_queue(event: str | None, told: int, tmp_path: Path) -> None:
+    assert len(recorded(tmp_path, *queue_of({"wait_event": event}, {}))) == told
+
+
+def test_a_session_behind_one_that_waits_as_it_is_meant_is_a_queue_of_the_root(
+    tmp_path: Path,
+) -> None:
+    """103 waits for a table of 102, which waits for the snapshot of 101, a dump."""
+    rows = [
+        of_source("sessions", pid=101, application="pg_dump", state="active"),
+        of_source("sessions", pid=102, application="psql", state="active", blocked_by="101",
+                  wait_event="virtualxid"),
+        of_source("sessions", pid=103, application="shop", state="active", blocked_by="102",
+                  wait_event="relation"),
+    ]  # fmt: skip
+    told = recorded(tmp_path, *(sample("sessions", at, *rows) for at in range(BEGIN, BEGIN + 12)))
+    assert [one[18:] for one in told] == [
+        "1 session of shop waited for a lock that pg_dump (process 101, active) held for at least "
+        "10 s"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("waits", "root", "told"),
+    [
+        (
+            {"application": "x; DROP TABLE t"}, {"role": 'a "b"'},
+            '1 session of "x; DROP TABLE t" waited for a lock that "a ""b""" (process 101, active)',
+        ),
+        (
+            {"backend_type": "autovacuum worker"}, {"backend_type": "autovacuum worker"},
+            "1 session of autovacuum worker waited for a lock that autovacuum worker (process 101, "
+            "active)",
+        ),
+        (
+            {}, {"backend_type": "startup", "state": None},
+            "1 session of ? waited for a lock that startup (process 101)",
+        ),
+    ],
+)  # fmt: skip
+def test_names_are_quoted_and_a_background_process_is_named_by_its_kind(
+    waits: dict[str, object], root: dict[str, object], told: str, tmp_path: Path
+) -> None:
+    (found,) = recorded(tmp_path, *queue_of(waits, root))
+    assert found[18:] == f"{told} held for at least 10 s"
+
+
+def test_a_hot_row_is_no_queue_of_an_hour(tmp_path: Path) -> None:
+    """One process blocks another for a moment, in one of twenty samples, for half an hour."""
+    samples = [
+        sessions(second, *([(102, "101")] if second % 20 == 0 else []))
+        for second in range(BEGIN, BEGIN + 1800)
+    ]
+    assert recorded(tmp_path, *samples) == []
+
+
+def slowly(ages: Sequence[int]) -> Iterator[SourceSample]:
+    """A recorder that samples every 40 s, and how long each time a statement has waited."""
+    yield sessions(BEGIN + 100)
+    for number, age in enumerate(ages):
+        row = of_source("sessions", pid=102, application="shop", state="active", blocked_by="101",
+                        wait_event="relation", statement_seconds=age)  # fmt: skip
+        yield sample("sessions", BEGIN + 140 + 40 * number, *([row] if age else []))
+    yield sessions(BEGIN + 140 + 40 * len(ages))
+
+
+@pytest.mark.parametrize(
+    ("ages", "begin", "told"),
+    [
+        ([30, 70, 110], 110, " for at least 80 s"),
+        ([30], 110, " for up to 30 s"),
+        ([900], 100, " for up to 40 s"),
+        ([4, 0, 4], None, ""),
+        ([30, 0, 30], 110, ", 2 times, up to 60 s in all"),
+    ],
+)  # fmt: skip
+def test_a_recorder_that_samples_seldom_tells_a_queue_as_long_as_it_may_have_been(
+    ages: Sequence[int], begin: int | None, told: str, tmp_path: Path
+) -> None:
+    wanted = [f"{clock(BEGIN + begin)} held{told}"] if begin is not None else []
+    found = recorded(tmp_path, *slowly(ages))
+    assert [f"{one[:8]} held{one.partition(' held')[2]}" for one in found] == wanted
+
+
+def test_what_went_on_while_nobody_recorded_is_not_part_of_a_queue(tmp_path: Path) -> None:
+    """The same process blocks another for 8 s before a gap of 10 minutes, and for 6 s after it."""
+    seconds = [*range(BEGIN, BEGIN + 9), *range(BEGIN + 600, BEGIN + 607)]
+    told = recorded(
+        tmp_path, *(sessions(at, (102, "101")) for at in seconds), sessions(BEGIN + 900)
+    )
+    assert [one.rpartition(" for ")[2] for one in told] == ["at least 8 s", "at least 6 s"]
 
 
 def connections(clients: Sequence[int]) -> Iterator[SourceSample]:
@@ -119,6 +230,65 @@ def test_a_storm_is_twice_the_usual_sessions_and_twenty_more(tmp_path: Path) -> 
 def test_a_change_of_a_few_sessions_is_no_storm(tmp_path: Path) -> None:
     assert recorded(tmp_path, *connections([3] * 100 + [22] * 5 + [3] * 100)) == []
     assert recorded(tmp_path / "more", *connections([60] * 100 + [119] * 5 + [60] * 100)) == []
+
+
+def all_taken(*, usual: int, peak: int, reserved: int = 3) -> list[SourceSample]:
+    rows = [
+        of_source("settings", name=name, value=str(value), origin="default", pending=False)
+        for name, value in (("superuser_reserved_connections", reserved),
+                            ("reserved_connections", 0))
+    ]  # fmt: skip
+    counts = [usual] * 100 + [peak] * 3 + [usual] * 100
+    return [
+        sample("settings", BEGIN, *rows),
+        *(sample("connections", BEGIN + 10 * number,
+                 of_source("connections", clients=count, active=1, maximum=100))
+          for number, count in enumerate(counts)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("usual", "peak", "reserved", "told"),
+    [
+        (60, 96, 3, True),  # 97 for ordinary roles, of which the recorder has one
+        (60, 95, 3, False),
+        (60, 95, 4, True),
+        (90, 96, 3, False),  # hardly more than usual
+        (97, 97, 3, False),
+    ],
+)
+def test_all_sessions_that_ordinary_roles_may_open_are_a_storm(
+    usual: int, peak: int, reserved: int, told: bool, tmp_path: Path
+) -> None:
+    found = recorded(tmp_path, *all_taken(usual=usual, peak=peak, reserved=reserved))
+    assert found == told * [
+        f"{clock(BEGIN + 1000)} {clock(BEGIN + 1020)} the number of sessions rose to {peak} of "
+        f"100, as many as ordinary roles may open; usual are {usual}"
+    ]
+
+
+def totals(source: str, column: str, grown: Sequence[int], **more: object) -> list[SourceSample]:
+    """A counter that grows by so much in each minute."""
+    found, total = [], 0
+    for minute, number in enumerate(grown):
+        total += number
+        row = of_source(source, **{column: total}, **more)
+        found.append(sample(source, BEGIN + 60 * minute, row))
+    return found
+
+
+def test_deadlocks_and_refused_sessions_are_told_those_near_each_other_together(
+    tmp_path: Path,
+) -> None:
+    grown = [0, 2, 0, 1, *[0] * 10, 1, 0]
+    locks = totals("databases", "deadlocks", grown, database="my shop")
+    assert recorded(tmp_path / "deadlocks", *locks) == [
+        f'{clock(BEGIN)} {clock(BEGIN + 180)} 3 deadlocks were resolved in "my shop"',
+        f'{clock(BEGIN + 780)} {clock(BEGIN + 840)} 1 deadlock was resolved in "my shop"',
+    ]
+    assert recorded(tmp_path / "refused", *totals("log_errors", "refused", grown[:5])) == [
+        f"{clock(BEGIN)} {clock(BEGIN + 180)} 3 sessions were refused because there were too many"
+    ]
 
 
 def load(slow: range, ms: float, calls: int = 600) -> Iterator[SourceSample]:
@@ -148,6 +318,99 @@ def test_a_slower_statement_is_told_with_what_changed_just_before(tmp_path: Path
     ]
 
 
+SLOWER = (
+    f"{clock(BEGIN + 20 * 60)} {clock(BEGIN + 30 * 60)} SELECT * FROM orders took 45 ms per call "
+    "instead of 10 ms"
+)
+
+
+def event(minute: int, kind: str, detail: str) -> HistoryEvent:
+    at = MIDNIGHT + (BEGIN + 60 * minute) * SECOND
+    return HistoryEvent(at=at, instance=INSTANCE, kind=kind, detail=detail)
+
+
+@pytest.mark.parametrize("kind", ["restart", "crash", "failover"])
+def test_what_happened_to_the_server_is_a_cause_and_what_the_recorder_saw_is_none(
+    kind: str, tmp_path: Path
+) -> None:
+    events = [
+        event(16, "reset", "statistics"), event(17, "eviction", "evicted"),
+        event(18, "clock", "jumped"), event(18, "gap", "off"), event(19, kind, "at 02:19"),
+        event(19, "pace", "slow"), event(19, "lost", "no answer"),
+    ]  # fmt: skip
+    assert recorded(tmp_path, *load(range(21, 31), 45.0), events=events) == [
+        f"{SLOWER}; just before: {kind}: at 02:19"
+    ]
+
+
+def test_a_setting_that_was_changed_in_reaction_is_no_cause(tmp_path: Path) -> None:
+    """Slow from 20:00 on, which the sample of 21:00 shows first."""
+    slow = (*load(range(21, 31), 45.0),)
+    for minute, cause in ((21, "; just before: work_mem: 64MB → 1MB"), (22, "")):
+        samples = [setting(0, "65536"), setting(minute, "1024"), *slow]
+        assert recorded(tmp_path / str(minute), *samples) == [SLOWER + cause]
+
+
+def test_the_nearest_three_changes_are_told_nearest_first(tmp_path: Path) -> None:
+    kept = [setting(minute, str(1024 * (minute + 1))) for minute in (0, 15, 17, 19, 20)]
+    assert recorded(tmp_path, *kept, *load(range(21, 31), 45.0)) == [
+        f"{SLOWER}; just before: work_mem: 20MB → 21MB, work_mem: 18MB → 20MB and "
+        "work_mem: 16MB → 18MB"
+    ]
+
+
+@pytest.mark.parametrize(("database", "told"), [("app", True), ("other", False)])
+def test_an_index_that_went_in_another_database_is_no_cause(
+    database: str, told: bool, tmp_path: Path
+) -> None:
+    def indexes(minute: int, *names: str) -> SourceSample:
+        kinds = {"orders": "table"} | dict.fromkeys(names, "index")
+        rows = [
+            of_source("relations", database=database, schema="public", name=name, kind=kind,
+                      table_name="orders", relation=number, file=number, valid=True, empty=False)
+            for number, (name, kind) in enumerate(kinds.items())
+        ]  # fmt: skip
+        return sample("relations", BEGIN + 60 * minute, *rows)
+
+    slow = (*load(range(21, 31), 45.0),)
+    cause = f"; just before: index public.i of orders was dropped (database {database})"
+    assert recorded(tmp_path, indexes(0, "i"), indexes(20), *slow) == [SLOWER + cause * told]
+
+
+def test_a_statement_is_slower_than_it_was_before_the_period_that_is_shown(tmp_path: Path) -> None:
+    """40 minutes are recorded, slow ones from 20:00 to 39:00: the last ten are all slow."""
+    slow = (*load(range(21, MINUTES), 45.0), setting(0, "65536"), setting(20, "1024"))
+    assert recorded(tmp_path, *slow, since="10min") == [
+        f"{clock(BEGIN + 20 * 60)} {clock(BEGIN + 38 * 60)} SELECT * FROM orders took 45 ms per "
+        "call instead of 10 ms; just before: work_mem: 64MB → 1MB"
+    ]
+    over = (*load(range(11, 21), 45.0),)
+    assert recorded(tmp_path / "over", *over, since="10min") == []
+
+
+def test_a_storm_is_one_of_the_day_whatever_is_shown(tmp_path: Path) -> None:
+    many = [30] * 200 + [180] * 60
+    assert recorded(tmp_path, *connections(many), since="5min") == [
+        f"{clock(BEGIN + 2000)} {clock(BEGIN + 2580)} the number of sessions rose to 180 of 200; "
+        "usual are 30"
+    ]
+
+
+def test_one_sample_over_a_gap_of_days_is_no_slower_statement(tmp_path: Path) -> None:
+    """Nobody recorded for 62 hours, in which a call took 100 ms; then 20 minutes of 10 ms each."""
+    calls, gap = 6_000_000, 223_200
+    rows = [(0, 0, 0.0)]
+    rows += [(gap + 60 * n, calls + 600 * n, 100.0 * calls + 6000.0 * n) for n in range(20)]
+    samples = [
+        sample("statements", BEGIN + at, of_source(
+            "statements", database="app", role="web", query_id=9, toplevel=True, calls=total,
+            exec_ms=ms, rows=total,
+        ))
+        for at, total, ms in rows
+    ]  # fmt: skip
+    assert recorded(tmp_path, *samples, since="4d") == []
+
+
 def tables(minute: int, live: int, analyzed: int | None, name: str = "orders") -> SourceSample:
     """`analyzed`: so many minutes after the beginning."""
     at = None if analyzed is None else MIDNIGHT // SECOND + BEGIN + 60 * analyzed
@@ -168,8 +431,9 @@ def test_a_slower_statement_is_told_with_its_table_that_grew_or_was_analyzed(
         f"{slower}; public.orders grew from 20,000 to 40,000 rows; just before: public.orders was "
         f"analyzed at {clock(BEGIN + 19 * 60)}"
     ]
-    # A little larger, analyzed every ten minutes; another table; one that grew later.
+    # Filled, a little larger, analyzed every ten minutes; another table; one that grew later.
     for number, seen in enumerate([
+        (tables(0, 0, None), tables(20, 90_000, None)),
         (tables(0, 20_000, -1), tables(9, 39_999, 9), tables(19, 39_999, 19)),
         (tables(0, 20_000, -90, "order"), tables(20, 90_000, 19, "order")),
         (tables(0, 20_000, -90), tables(30, 90_000, 30)),
@@ -203,6 +467,20 @@ def test_three_checkpoints_before_their_time_are_told_and_two_are_not(tmp_path: 
     assert recorded(tmp_path, *checkpoints([0] * 10 + [1, 0, 1] + [0] * 10)) == []
     (told,) = recorded(tmp_path / "three", *checkpoints([0] * 10 + [1, 0, 2] + [0] * 10))
     assert told.startswith(f"{clock(BEGIN + 9 * 60)} {clock(BEGIN + 12 * 60)} 3 checkpoints came")
+
+
+@pytest.mark.parametrize(("number", "told"), [(12, 1), (9, 0)])
+def test_checkpoints_of_a_time_without_a_recorder_are_not_those_of_a_minute(
+    number: int, told: int, tmp_path: Path
+) -> None:
+    """Off for 50 minutes: 12 checkpoints are one each 250 s, and 9 are one each 333 s."""
+    rows = [
+        sample("checkpoints", BEGIN + second, of_source("checkpoints", requested=total))
+        for second, total in ((0, 0), (3000, number), (3060, number))
+    ]
+    found = recorded(tmp_path, *rows)
+    begun = f"{clock(BEGIN)} {clock(BEGIN + 3000)} 12 checkpoints came before their time within 50"
+    assert [one[: len(begun)] for one in found] == told * [begun]
 
 
 def test_a_storm_before_the_last_day_is_not_searched_and_that_is_said(tmp_path: Path) -> None:

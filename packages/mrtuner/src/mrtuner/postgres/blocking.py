@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
+#: Kinds of locks that stop an application. The others are held for moments, or as they are meant:
+#: a leader election waits for an advisory lock, CREATE INDEX CONCURRENTLY for older snapshots.
+STOPPING: Final = frozenset({"relation", "tuple", "transactionid"})
 Pid = TypeVar("Pid", int, str)
 
 

@@ -71,7 +71,7 @@ class ScreenChange(Struct):
 class ScreenIncident(Struct):
     """Something that went wrong in the period, and where it can be seen."""
 
-    kind: Annotated[str, Doc("lock queue, connection storm, statement slower, checkpoints, event")]
+    kind: Annotated[str, Doc("lock queue, connection storm, deadlocks, statement slower, event, …")]
     begin: Annotated[float, Doc("seconds since 1970")]
     end: Annotated[float, Doc("seconds since 1970")]
     text: Annotated[str, Doc("the same in one sentence, without the time")]

@@ -9,7 +9,8 @@ from typing import Final
 from mrtuner.check.catalogue import CannotJudge, check
 from mrtuner.check.state import Session, SessionGroup, State
 from mrtuner.findings import Command, Finding, Severity
-from mrtuner.postgres.blocking import roots
+from mrtuner.postgres.blocking import STOPPING, roots
+from mrtuner.postgres.reserved import RESERVED
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, literal
 from mrtuner.wording import as_name, cut, enumerated, plural
@@ -22,9 +23,6 @@ _AT_ONCE: Final = 0.95
 _NOTICED: Final = 5.0
 _STOPPED: Final = 60.0
 _MANY: Final = 10
-#: Kinds of locks that stop an application. The others are held for moments, or as they are meant:
-#: a leader election waits for an advisory lock, CREATE INDEX CONCURRENTLY for older snapshots.
-_STOPPING: Final = frozenset({"relation", "tuple", "transactionid"})
 #: A transaction without work from which on it is forgotten rather than slow [s].
 FORGOTTEN: Final = 300.0
 _SHOWN: Final = 5
@@ -60,7 +58,7 @@ def connections_near_limit(state: State) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-_SLOTS: Final = ("max_connections", "superuser_reserved_connections", "reserved_connections")
+_SLOTS: Final = ("max_connections", *RESERVED)
 
 
 def slots(state: State) -> int:
@@ -206,7 +204,7 @@ def _queue(
 
 def _severity(behind: Sequence[Session]) -> Severity:
     """By those alone whose lock stops an application; one of an unknown kind may."""
-    stopped = [one for one in behind if not one.waits_for or one.waits_for_kind in _STOPPING]
+    stopped = [one for one in behind if not one.waits_for or one.waits_for_kind in STOPPING]
     longest = max((one.state_seconds or 0 for one in stopped), default=0)
     if longest >= _STOPPED or len(stopped) >= _MANY:
         return Severity.DANGER

@@ -36,8 +36,9 @@ def _recorded(state: State) -> Recorded:
 
 @check(
     "incident",
-    judged="a lock queue of 5 s, twice the usual sessions, a statement at twice its usual time, "
-    "three checkpoints before their time, a restart or a crash within a day",
+    judged="a lock queue of 5 s, twice the usual sessions or all that may be, refused sessions, "
+    "deadlocks, a statement at twice its usual time, three checkpoints before their time, a "
+    "restart or a crash within a day",
     source="the history; the thresholds are chosen",
     remedy="Open its minute in the viewer, and end what caused it.",
     needs=(HISTORY,),

@@ -32,6 +32,7 @@ class HistoryChange:
     name: str | None = None  # of a setting
     before: str | None = None  # its values, in its base unit
     value: str | None = None
+    database: str | None = None  # of a schema
 
 
 def changes(history: History, about: HistoryPeriod) -> tuple[HistoryChange, ...]:
@@ -45,8 +46,8 @@ def changes(history: History, about: HistoryPeriod) -> tuple[HistoryChange, ...]
     ]  # fmt: skip
     found += _settings(history, about)
     found += (
-        HistoryChange(at=at, what="schema", detail=detail)
-        for at, detail in schema_changes(history, about)
+        HistoryChange(at=at, what="schema", detail=detail, database=database)
+        for at, database, detail in schema_changes(history, about)
     )
     found += machine_changes(history, about)
     return tuple(sorted(found, key=lambda one: (one.at, one.what, one.detail)))

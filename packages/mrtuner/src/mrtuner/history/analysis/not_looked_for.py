@@ -8,7 +8,7 @@ from typing import Final
 
 from mrtuner.history.analysis.coverage import Recorded, recorded, seconds_of
 from mrtuner.history.analysis.gaps import HistoryGap, gaps, gaps_of, longest_pause
-from mrtuner.history.analysis.incidents import searched
+from mrtuner.history.analysis.incidents import searched, without_usual
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled, source_named
 from mrtuner.history.reading import History
 from mrtuner.units import pretty_duration
@@ -27,7 +27,7 @@ _MOST_GAPS: Final = 3
 
 def not_looked_for(history: History, about: HistoryPeriod) -> tuple[str, ...]:
     """Return what `incidents` could not look for, a sentence each; empty if that is nothing."""
-    return tuple(_not_looked_for(history, about))
+    return (*_not_looked_for(history, about), *without_usual(history, about))
 
 
 def _not_looked_for(history: History, about: HistoryPeriod) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import Final
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.history.unchanged import while_same
-from mrtuner.wording import first_few
+from mrtuner.wording import as_name, first_few
 
 _SOURCE: Final = "relations"
 #: Names in one sentence.
@@ -70,14 +70,16 @@ class _Step:
 _COLUMNS: Final = ("kind", "table_name", "relation", "file", "valid", "empty")
 
 
-def schema_changes(history: History, about: HistoryPeriod) -> Iterator[tuple[datetime, str]]:
-    """Yield what changed in a period, as a sentence: when it was seen, up to a minute later."""
+def schema_changes(
+    history: History, about: HistoryPeriod
+) -> Iterator[tuple[datetime, str, str]]:  # fmt: skip
+    """Yield what changed in a period: when it was seen, up to a minute later; where; a sentence."""
     for (at, database), group in groupby(
         (one for one in _steps(history, about) if about.begin <= one.at < about.end),
         key=lambda one: (one.at, one.database),
     ):
         for text in _sentences(list(group)):
-            yield at, f"{text} (database {database})"
+            yield at, database, f"{text} (database {as_name(database)})"
 
 
 def _steps(history: History, about: HistoryPeriod) -> Iterator[_Step]:
@@ -114,8 +116,8 @@ def _sentences(steps: Sequence[_Step]) -> Iterator[str]:
     """Yield what one sample of a database shows, alike ones together."""
     told: dict[str, list[str]] = defaultdict(list)
     for one, verb in _verbs(steps):
-        of = "" if one.known.kind == "table" else f" of {one.known.table}"
-        told[f"{one.known.kind} {verb}"].append(f"{one.schema}.{one.name}{of}")
+        of = "" if one.known.kind == "table" else f" of {as_name(one.known.table or '?')}"
+        told[f"{one.known.kind} {verb}"].append(as_name(one.schema, one.name) + of)
     for key, names in told.items():
         kind, _, verb = key.partition(" ")
         if len(names) == 1:
@@ -135,7 +137,7 @@ def _verbs(steps: Sequence[_Step]) -> Iterator[tuple[_Step, str]]:
         is_index = one.known.kind == "index"
         if one.came and one.now.relation in went:
             old = went[one.now.relation]
-            yield old, f"renamed to {one.schema}.{one.name}"
+            yield old, f"renamed to {as_name(one.schema, one.name)}"
         elif one.went and one.before.relation in came:
             continue
         elif one.came or one.went:

@@ -7,6 +7,7 @@ from math import ceil
 from mrtuner.catalog import parameters
 from mrtuner.formula.expression import MEMORY, greatest, least
 from mrtuner.inputs import Workload
+from mrtuner.postgres.reserved import OF_RDS, RESERVED
 from mrtuner.tuning.situation import Connections, Partitions, Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, Unknown, Verdict, rule
 from mrtuner.units import MiB
@@ -19,11 +20,6 @@ USUAL = {
     Workload.OLAP: 40,
     Workload.DESKTOP: 20,
 }
-#: max_connections must be larger than the sum of these. The second is new in 16.
-RESERVED = ("superuser_reserved_connections", "reserved_connections")
-#: Also reserved by RDS and Aurora: for rds_superuser before 16, and for RDS itself.
-#: Source: RDS User Guide, parameters of RDS for PostgreSQL; read on live instances of 16.
-OF_RDS = ("rds.rds_superuser_reserved_connections", "rds.rds_reserved_connections")
 #: Memory that one more session needs before the default work_mem of 4 MB is safe for it.
 A_SESSION = 32 * MiB
 
