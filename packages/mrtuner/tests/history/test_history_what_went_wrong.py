@@ -34,7 +34,9 @@ def recorded(
 ) -> list[str]:
     """What is told of a store with these samples."""
     with Writer(place, built_in().values()) as writer:
-        writer.commit([Batch(instance=INSTANCE, samples=samples, events=events, texts=TEXTS)])
+        writer.commit(
+            [Batch(instance=INSTANCE, samples=samples, events=tuple(events), texts=TEXTS)]
+        )
     return [
         f"{one.begin:%H:%M:%S} {one.end:%H:%M:%S} {one.text}"
         for one in history(place, since=since).incidents
@@ -608,12 +610,12 @@ def test_of_a_standby_forced_checkpoints_are_not_looked_for(
             found = sampler.sample(built_in()[name])
             assert found is not None, sampler.missing
             writer.commit([Batch(instance=INSTANCE, samples=(found,))])
-    found = history(tmp_path, since="1h")
-    assert (found.checkpoints.timed, found.checkpoints.requested) == (None, None)
+    told = history(tmp_path, since="1h")
+    assert (told.checkpoints.timed, told.checkpoints.requested) == (None, None)
     assert (
         "a standby counts attempts at restartpoints: checkpoints before their time are not looked "
         "for"
-    ) in found.not_looked_for
+    ) in told.not_looked_for
 
 
 @pytest.mark.slow

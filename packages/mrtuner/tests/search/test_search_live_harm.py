@@ -25,10 +25,11 @@ from mrtuner.postgres.connect import connect, impatient
 from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.search import live
-from mrtuner.search.live import LiveMeasurements, Statements, behind
+from mrtuner.search.live import LiveMeasurements, behind
 from mrtuner.search.model import Schedule, Search, Settings
 from mrtuner.search.race import Raced
 from mrtuner.search.server import known
+from mrtuner.search.window import Statements
 from mrtuner.tuning import tune
 from servers import binaries, sql
 from waiting import until
@@ -166,6 +167,7 @@ from mrtuner.cli.common.change import undo_command
 from mrtuner.search import live
 from mrtuner.answers.searched.own_server import SearchWish
 from mrtuner.search.server import known
+from mrtuner.search.window import Statements
 dsn, state, postmaster = sys.argv[1:]
 live.PATIENCE = 2.0
 untouched = {"random_page_cost": "4", "work_mem": "4MB"}
