@@ -25,7 +25,7 @@ from mrtuner.postgres.connect import connect, impatient
 from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.search import live
-from mrtuner.search.live import LiveMeasurements, Statements, behind
+from mrtuner.search.live import LiveMeasurements, behind
 from mrtuner.search.model import Schedule, Search, Settings
 from mrtuner.search.race import Raced
 from mrtuner.search.server import known
@@ -135,10 +135,9 @@ def test_a_restart_during_a_trial_takes_it_back_and_the_search_goes_on(
 def test_a_reading_that_stalls_takes_a_trial_back(
     server: Cluster, measuring: LiveMeasurements
 ) -> None:
-    def stalled() -> Statements | None:
+    def stalled() -> None:
         if in_force(server) == TRIED:
             measuring.session.execute("SELECT pg_sleep(60)")
-        return None
 
     with measuring.connected():
         untouched = measuring._window(UNTOUCHED, None)

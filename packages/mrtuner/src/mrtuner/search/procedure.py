@@ -287,7 +287,7 @@ class Procedure:
             search.ablation.append(Worth(name=name, advice=advised, value=value, measured=seen))
             self.keep(search)
 
-    def _worth(self, name: str, winner: dict[str, str], pairs: int) -> Measured | None:
+    def _worth(self, name: str, winner: Settings, pairs: int) -> Measured | None:
         without = model.taken_back(winner, name, self.search.advice)
         if not self.fits(without):
             self._beyond(f"what {name} is worth")

@@ -223,7 +223,7 @@ def _repair(words: list[str]) -> None:
         time.sleep(_PAUSE_S)
 
 
-_ACTIONS: dict[str, Callable[[Any], None]] = {
+_ACTIONS: dict[str, Callable[[Any], object]] = {
     "server": stop_server,
     "directory": _remove,
     "command": _run,
