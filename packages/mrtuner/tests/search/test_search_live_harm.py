@@ -136,10 +136,9 @@ def test_a_restart_during_a_trial_takes_it_back_and_the_search_goes_on(
 def test_a_reading_that_stalls_takes_a_trial_back(
     server: Cluster, measuring: LiveMeasurements
 ) -> None:
-    def stalled() -> Statements | None:
+    def stalled() -> None:
         if in_force(server) == TRIED:
             measuring.session.execute("SELECT pg_sleep(60)")
-        return None
 
     with measuring.connected():
         untouched = measuring._window(UNTOUCHED, None)
