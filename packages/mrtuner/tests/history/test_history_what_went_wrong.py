@@ -33,7 +33,9 @@ def recorded(
 ) -> list[str]:
     """What is told of a store with these samples."""
     with Writer(place, built_in().values()) as writer:
-        writer.commit([Batch(instance=INSTANCE, samples=samples, events=events, texts=TEXTS)])
+        writer.commit([
+            Batch(instance=INSTANCE, samples=samples, events=tuple(events), texts=TEXTS)
+        ])  # fmt: skip
     return [
         f"{one.begin:%H:%M:%S} {one.end:%H:%M:%S} {one.text}"
         for one in history(place, since=since).incidents

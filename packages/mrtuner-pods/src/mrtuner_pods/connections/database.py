@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.catalog import parameters
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
+from mrtuner.postgres.reserved import OF_RDS, RESERVED
 from mrtuner.tuning.gather import Flags, described, live
-from mrtuner.tuning.rules.sessions import OF_RDS, RESERVED
 from mrtuner.units import Bytes
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family, family
 from mrtuner.errors import Refused
 from mrtuner.inputs import Workload
+from mrtuner.postgres.reserved import RESERVED
 from mrtuner.tuning.engine import INITDB
-from mrtuner.tuning.rules.sessions import RESERVED
 from mrtuner.units import Bytes, GiB
 from rdstune.group.request import GroupRequest
 from rdstune.group.sizes import on_class

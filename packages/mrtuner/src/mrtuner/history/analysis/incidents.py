@@ -384,7 +384,7 @@ def _deadlocks(history: History, about: HistoryPeriod) -> Iterator[Incident]:
 
 def _counted(
     history: History, about: HistoryPeriod, source: str, column: str
-) -> Iterator[list[Mapping[str, Any]]]:
+) -> Iterator[Sequence[Mapping[str, Any]]]:
     """Yield the rows in which a counter grew, those near each other together."""
     if not as_sampled(history, source, about):
         return
