@@ -127,9 +127,11 @@ def test_a_restart_during_a_trial_takes_it_back_and_the_search_goes_on(
         restarts[-1].join()
         assert in_force(server) == UNTOUCHED
         assert [one.state for one in journal.changes() if one.undoes is None] == [State.REVERTED]
-        assert raced.tripped is None, "whoever restarts a server says nothing about the trial"
         assert not raced.pairs
-        assert "administrator" in raced.unknown[0]
+        # The server's last words may be lost: then nobody knows that it was no crash.
+        assert (
+            "closed it" in raced.tripped if raced.tripped else "administrator" in raced.unknown[0]
+        )
         assert measuring._window(UNTOUCHED, None).seconds >= 3, "over a new session"
 
 
