@@ -29,7 +29,6 @@ from mrtuner.search.live import LiveMeasurements, behind
 from mrtuner.search.model import Schedule, Search, Settings
 from mrtuner.search.race import Raced
 from mrtuner.search.server import known
-from mrtuner.search.window import Statements
 from mrtuner.tuning import tune
 from servers import binaries, sql
 from waiting import until
