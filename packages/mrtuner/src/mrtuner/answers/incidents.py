@@ -9,7 +9,6 @@ from mrtuner.answers import ceilings
 from mrtuner.history.analysis import incidents as recorded
 from mrtuner.history.analysis import not_looked_for as unrecorded
 from mrtuner.history.analysis.changes import changes
-from mrtuner.history.analysis.gaps import until_connected
 from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import History
@@ -26,8 +25,7 @@ def incidents(history: History, about: HistoryPeriod) -> tuple[Incident, ...]:
 
 def without_ceilings(history: History, about: HistoryPeriod) -> tuple[Incident, ...]:
     """Return what went wrong but for ceilings, in order of time."""
-    found = recorded.incidents(history, about, changes(history, about))
-    return until_connected(history, about, found)
+    return recorded.incidents(history, about, changes(history, about))
 
 
 def not_looked_for(history: History, about: HistoryPeriod) -> tuple[str, ...]:

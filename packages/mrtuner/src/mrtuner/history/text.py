@@ -95,11 +95,12 @@ def _incidents(told: HistorySummary, width: int) -> Iterator[str]:
 def _weightiest(incidents: Sequence[Incident]) -> Iterator[Incident]:
     """Yield as many incidents as are told, in their order: events, then others by time.
 
-    A network that breaks again and again hides no crash either.
+    Of events, those that last come after the others: a network that breaks again and again, so that
+    the server is lost, hides no crash.
     """
     by_weight = sorted(
         range(len(incidents)),
-        key=lambda n: (incidents[n].kind != "event", incidents[n].text.startswith("lost:")),
+        key=lambda n: (incidents[n].kind != "event", incidents[n].end > incidents[n].begin),
     )
     for number in sorted(by_weight[:_INCIDENTS]):
         yield incidents[number]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from mrtuner.described import Doc
 from mrtuner.history.analysis.coverage import Recorded
-from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, from_minute, source_named
 from mrtuner.history.reading import History
 
@@ -64,28 +62,6 @@ def gaps_of(
             ORDER BY time""",
         known.parameters | {"source": source},
     )  # fmt: skip
-
-
-def until_connected(
-    history: History, about: HistoryPeriod, incidents: Sequence[Incident]
-) -> tuple[Incident, ...]:
-    """Return the incidents; one in which the server was lost lasts until it answered again."""
-    events = history.rows(
-        f"""SELECT time, kind FROM events WHERE {IN_PERIOD} AND kind IN ('lost', 'connected')
-            ORDER BY time DESC""",
-        about.parameters, inside=True,
-    )  # fmt: skip
-    end, ends = about.end, {}
-    for row in events:
-        at = row["time"].replace(tzinfo=UTC)
-        if row["kind"] == "connected":
-            end = at
-        else:
-            ends[at] = end
-    return tuple(
-        replace(one, end=ends.get(one.begin, one.end)) if one.text.startswith("lost:") else one
-        for one in incidents
-    )
 
 
 def _gaps(history: History, sql: str, parameters: dict[str, Any]) -> tuple[HistoryGap, ...]:

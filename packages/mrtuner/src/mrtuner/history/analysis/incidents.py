@@ -113,12 +113,30 @@ def incidents(
         *_deadlocks(history, within),
         *_slow_queries(history, within),
         *_forced_checkpoints(history, within),
-        *(
-            Incident(kind="event", begin=one.at, end=one.at, text=_named(one), screen="changes")
-            for one in known if one.what in _EVENTS
-        ),
-    ]  # fmt: skip
+        *_events(history, about, known),
+    ]
     return tuple(sorted(found, key=lambda one: (one.begin, one.kind, one.text)))
+
+
+def _events(
+    history: History, about: HistoryPeriod, known: Sequence[HistoryChange]
+) -> Iterator[Incident]:
+    """Yield the events; a server that was lost is so until it answered again."""
+    answered = [
+        row["time"].replace(tzinfo=UTC)
+        for row in history.rows(
+            f"SELECT time FROM events WHERE {IN_PERIOD} AND kind = 'connected' ORDER BY time",
+            about.parameters, inside=True,
+        )
+    ]  # fmt: skip
+    for one in known:
+        if one.what in _EVENTS:
+            end = one.at
+            if one.what == "lost":
+                end = next((at for at in answered if at > one.at), about.end)
+            yield Incident(
+                kind="event", begin=one.at, end=end, text=_named(one), screen="changes"
+            )  # fmt: skip
 
 
 def searched(about: HistoryPeriod) -> HistoryPeriod:
