@@ -82,7 +82,9 @@ def test_a_server_that_goes_away_is_a_gap_and_no_end(cluster: Cluster, tmp_path:
     assert "trying again" in told
     assert "connected again" in told
     kinds = [row[0] for row in rows(tmp_path, "SELECT kind FROM events ORDER BY time")]
-    assert kinds.index("lost") < kinds.index("restart")
+    # A restart has the server's own time: quick ones are over before the recorder notices.
+    assert kinds[0] == kinds[-1] == "connected"
+    assert sorted(kinds[1:-1]) == ["lost", "restart"]
     assert rows(tmp_path, "SELECT count(*) FROM databases WHERE commits < 0") == [(0,)]
 
 
