@@ -123,7 +123,8 @@ def _users(
         forbids, refers = row["forbids"] or (), row["refers"] or ()
         yield ColumnUsers(
             schema=row["schema"], table=row["table"], column=row["column"],
-            forbids=tuple(forbids), refers=tuple(tuple(one) for one in refers),
+            forbids=tuple(forbids), partitions=row["partitions"],
+            refers=tuple(tuple(one) for one in refers),
         )  # fmt: skip
 
 

@@ -165,7 +165,8 @@ class ColumnUsers:
     schema: str
     table: str
     column: str
-    forbids: tuple[str, ...]  # another type: views, triggers, the partition key
+    forbids: tuple[str, ...]  # another type: views, triggers
+    partitions: bool  # it is part of a partition key, which cannot change its type at all
     refers: tuple[tuple[str, str, str], ...]  # schema, table and column: integers, too
 
 

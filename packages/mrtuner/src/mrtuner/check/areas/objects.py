@@ -106,23 +106,20 @@ def key_exhausted(state: State) -> Iterator[Finding]:
 
 def _widened(state: State, schema: str, table: str, column: str) -> Iterator[str]:
     """The commands that make a column bigint, with those of the columns that reference it."""
-    found = [
-        one for one in state.users if (one.schema, one.table, one.column) == (schema, table, column)
-    ]
-    refers = [one for users in found for one in users.refers]
-    forbids = [one for users in found for one in users.forbids]
-    if any(one.startswith("the partition key") for one in forbids):
+    place = (schema, table, column)
+    users = next((one for one in state.users if (one.schema, one.table, one.column) == place), None)
+    if users and users.partitions:
         yield (
             f"Copy {identifier(schema)}.{identifier(table)} into a new table whose column is "
             "bigint, since a partition key cannot change its type"
         )
         return
-    if forbids:
+    if users and users.forbids:
         yield (
-            f"In one transaction with what follows, drop {enumerated(forbids)}, and create it "
-            "again at the end: PostgreSQL refuses another type below it"
+            f"In one transaction with what follows, drop {enumerated(users.forbids)}, and create "
+            "it again at the end: PostgreSQL refuses another type below it"
         )
-    for names in [(schema, table, column), *refers]:
+    for names in (place, *(users.refers if users else ())):
         yield Command(
             f"ALTER TABLE {identifier(names[0])}.{identifier(names[1])} "
             f"ALTER COLUMN {identifier(names[2])} "

@@ -1,8 +1,9 @@
--- What forbids another type for given columns of tables or of their partitions, and the columns that
--- reference them, which end at the same number.
+-- What forbids another type for given columns of tables or of their partitions, whether one is part of a
+-- partition key, and the columns that reference them, which end at the same number.
 SELECT w.schema, w.table, w.column,
        array_agg(DISTINCT u.forbids) FILTER (WHERE u.forbids IS NOT NULL) AS forbids,
-       jsonb_agg(DISTINCT u.refers) FILTER (WHERE u.refers IS NOT NULL) AS refers
+       jsonb_agg(DISTINCT u.refers) FILTER (WHERE u.refers IS NOT NULL) AS refers,
+       bool_or(u.partitions) AS partitions
 FROM unnest(%s::text[], %s::text[], %s::text[]) AS w (schema, "table", "column")
 JOIN pg_catalog.pg_namespace AS n ON n.nspname = w.schema
 JOIN pg_catalog.pg_class AS c ON c.relnamespace = n.oid AND c.relname = w.table
@@ -20,7 +21,7 @@ CROSS JOIN LATERAL (
                ELSE regexp_replace(
                    pg_describe_object(d.classid, d.objid, d.objsubid), '^rule "?_RETURN"? on ', '')
            END AS forbids,
-           NULL::jsonb AS refers
+           NULL::jsonb AS refers, false AS partitions
     FROM pg_catalog.pg_depend AS d
     LEFT JOIN pg_catalog.pg_trigger AS g
         ON d.classid = 'pg_catalog.pg_trigger'::regclass AND g.oid = d.objid
@@ -34,7 +35,7 @@ CROSS JOIN LATERAL (
            OR d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = t.relid AND d.objsubid > 0)
       AND g.tgisinternal IS NOT TRUE AND e.adnum IS DISTINCT FROM a.attnum
     UNION ALL
-    SELECT 'the partition key of ' || t.relid::text, NULL
+    SELECT NULL, NULL, true
     FROM pg_catalog.pg_partitioned_table AS k
     WHERE k.partrelid = t.relid AND EXISTS (
         SELECT FROM pg_catalog.pg_depend AS d
@@ -43,7 +44,7 @@ CROSS JOIN LATERAL (
           AND d.refobjsubid = 0 AND d.deptype = 'i'
     )
     UNION ALL
-    SELECT NULL, jsonb_build_array(m.nspname, r.relname, f.attname)
+    SELECT NULL, jsonb_build_array(m.nspname, r.relname, f.attname), false
     FROM pg_catalog.pg_constraint AS o
     JOIN pg_catalog.pg_class AS r ON r.oid = o.conrelid AND NOT r.relispartition
     JOIN pg_catalog.pg_namespace AS m ON m.oid = r.relnamespace
