@@ -11,7 +11,7 @@ from mrtuner.postgres.conf_file import number
 from mrtuner.tuning.advice import Level, ManualStep, Notice, RoleMemory
 from mrtuner.tuning.rules.work_mem import one_merge_pass
 from mrtuner.units import GiB, KiB, MiB, pretty_bytes, pretty_duration
-from mrtuner.vacuum.commands import identifier, literal
+from mrtuner.vacuum.commands import drop_slot, identifier
 
 if TYPE_CHECKING:
     from mrtuner.postgres.model import Override, Relation, RoleSpills, Server, Slot
@@ -57,7 +57,7 @@ def kept_by(slot: Slot, server: Server, full: float | None = None) -> Finding | 
         return _slot(
             Severity.TO_DO,
             f"replication slot {slot.name} has lost WAL that its consumer needs",
-            "its consumer cannot go on: set it up again", _drop(slot),
+            "its consumer cannot go on: set it up again", Command(drop_slot(slot.name)),
         )  # fmt: skip
     if slot.status == "unreserved":
         timeout = server.settings.get("checkpoint_timeout")
@@ -77,7 +77,7 @@ def kept_by(slot: Slot, server: Server, full: float | None = None) -> Finding | 
     else:
         text = f"replication slot {slot.name} is not in use and keeps {size} of WAL"
         grows = "it grows until the disk is full"
-        remedy = ("Start its consumer, or drop the slot", _drop(slot))
+        remedy = ("Start its consumer, or drop the slot", Command(drop_slot(slot.name)))
     cap = slot_cap(server)
     if cap is not None:
         lost = f"beyond max_slot_wal_keep_size ({pretty_bytes(cap)}) it loses WAL, and its consumer"
@@ -94,10 +94,6 @@ def slot_cap(server: Server) -> int | None:
     """
     setting = server.settings.get("max_slot_wal_keep_size")
     return int(setting.setting) * MiB if setting and int(setting.setting) >= 0 else None
-
-
-def _drop(slot: Slot) -> Command:
-    return Command(f"SELECT pg_drop_replication_slot({literal(slot.name)});")
 
 
 def _slot(severity: Severity, text: str, consequence: str, *remedy: str) -> Finding:

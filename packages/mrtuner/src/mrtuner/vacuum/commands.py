@@ -41,6 +41,11 @@ def literal(text: str) -> str:
     return "E'" + _by_code(quoted.replace("\\", "\\\\"), "\\u{:04x}", "\\U{:08x}") + "'"
 
 
+def drop_slot(name: str) -> str:
+    """Return the command that drops a replication slot."""
+    return f"SELECT pg_drop_replication_slot({literal(name)});"
+
+
 def _by_code(text: str, short: str, long: str) -> str:
     return "".join(
         one if printable(one) == one else (short if one <= "\uffff" else long).format(ord(one))

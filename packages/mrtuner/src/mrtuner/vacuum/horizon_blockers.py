@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mrtuner.facts import Missing
-from mrtuner.vacuum.commands import literal
+from mrtuner.vacuum.commands import drop_slot, literal
 from mrtuner.vacuum.model import HorizonBlocker, Picture
 
 Row = dict[str, Any]
@@ -236,7 +236,7 @@ def _slot(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
         age=age,
         seconds=None,
         remedy=_held_by(row),
-        sql=None if row["active"] else _drop_slot(row["name"]),
+        sql=None if row["active"] else drop_slot(row["name"]),
         serious=far,
         throughout=held,
         keeps="dead rows of catalogs" if catalogs else "dead rows",
@@ -338,7 +338,3 @@ def _name(row: Row) -> str:
 
 def _terminate(row: Row) -> str:
     return f"SELECT pg_terminate_backend({row['pid']});"
-
-
-def _drop_slot(name: str) -> str:
-    return f"SELECT pg_drop_replication_slot({literal(name)});"

@@ -15,7 +15,7 @@ from mrtuner.failover.audit.check import IDLE
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.tuning.suggestions import kept_by
 from mrtuner.units import pretty_duration
-from mrtuner.vacuum.commands import identifier, literal
+from mrtuner.vacuum.commands import drop_slot, identifier
 from mrtuner.wording import as_name, first_few, plural
 
 _SYNCHRONOUS: Final = "documentation: Synchronous Replication"
@@ -139,10 +139,7 @@ def standby_gone(state: State) -> Iterator[Finding]:
         basis="pg_replication_slots and pg_stat_replication, now",
         remedy=(
             "Start the standby and read its log; if there is none any more, drop its slot:",
-            *(
-                Command(f"SELECT pg_drop_replication_slot({literal(one.name)});")
-                for one in slots[:_SHOWN]
-            ),
+            *(Command(drop_slot(one.name)) for one in slots[:_SHOWN]),
         ),
     )
 

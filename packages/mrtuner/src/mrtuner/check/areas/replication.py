@@ -13,7 +13,7 @@ from mrtuner.postgres.model import Slot
 from mrtuner.postgres.read import WAITING_WAL
 from mrtuner.tuning.suggestions import kept_by, not_archived, slot_cap
 from mrtuner.units import GiB, MiB, pretty_bytes, pretty_duration
-from mrtuner.vacuum.commands import identifier, literal
+from mrtuner.vacuum.commands import drop_slot, identifier
 from mrtuner.wording import as_name, plural
 
 SLOTS: Final = "documentation: Replication Slots; max_slot_wal_keep_size"
@@ -104,7 +104,7 @@ def consumer_gone(state: State) -> Iterator[Finding]:
             basis="pg_replication_slots, now",
             remedy=(
                 "Start its consumer; if there is none any more:",
-                Command(f"SELECT pg_drop_replication_slot({literal(one.name)});"),
+                Command(drop_slot(one.name)),
             ),
         )
 
