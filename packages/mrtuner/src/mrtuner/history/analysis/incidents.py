@@ -122,21 +122,19 @@ def _events(
     history: History, about: HistoryPeriod, known: Sequence[HistoryChange]
 ) -> Iterator[Incident]:
     """Yield the events; a server that was lost is so until it answered again."""
-    answered = [
-        row["time"].replace(tzinfo=UTC)
-        for row in history.rows(
+    told = [one for one in known if one.what in _EVENTS]
+    answered: list[datetime] = []
+    if any(one.what == "lost" for one in told):
+        rows = history.rows(
             f"SELECT time FROM events WHERE {IN_PERIOD} AND kind = 'connected' ORDER BY time",
             about.parameters, inside=True,
-        )
-    ]  # fmt: skip
-    for one in known:
-        if one.what in _EVENTS:
-            end = one.at
-            if one.what == "lost":
-                end = next((at for at in answered if at > one.at), about.end)
-            yield Incident(
-                kind="event", begin=one.at, end=end, text=_named(one), screen="changes"
-            )  # fmt: skip
+        )  # fmt: skip
+        answered = [row["time"].replace(tzinfo=UTC) for row in rows]
+    for one in told:
+        end = one.at
+        if one.what == "lost":
+            end = next((at for at in answered if at > one.at), about.end)
+        yield Incident(kind="event", begin=one.at, end=end, text=_named(one), screen="changes")
 
 
 def searched(about: HistoryPeriod) -> HistoryPeriod:
@@ -144,7 +142,7 @@ def searched(about: HistoryPeriod) -> HistoryPeriod:
     return replace(about, begin=max(about.begin, about.end - _LONGEST))
 
 
-def usual(about: HistoryPeriod) -> HistoryPeriod:
+def _usual_day(about: HistoryPeriod) -> HistoryPeriod:
     """Return the day before a period's end: what is usual in it, whatever part of it is shown.
 
     A store that is younger has less, which is all there is.
@@ -159,7 +157,7 @@ def without_usual(history: History, about: HistoryPeriod) -> Iterator[str]:
     row = history.row(
         f"""SELECT count(*) AS number, count(seconds) AS grown FROM samples
             WHERE {IN_PERIOD} AND source = 'statements'""",
-        usual(about).parameters, inside=True,
+        _usual_day(about).parameters, inside=True,
     )  # fmt: skip
     if row["number"] and row["grown"] < _SAMPLES:
         yield (
@@ -352,7 +350,7 @@ def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
         return
     rows = history.rows(
         f"SELECT time, clients, maximum FROM connections WHERE {IN_PERIOD} ORDER BY time",
-        usual(about).parameters, inside=True,
+        _usual_day(about).parameters, inside=True,
     )  # fmt: skip
     counted = [row for row in rows if row["clients"] is not None]
     if not counted:
@@ -427,7 +425,7 @@ def _slow_queries(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     """Statements that took longer per call for a while, with what changed just before."""
     if not as_sampled(history, "statements", about):
         return
-    day = usual(about)
+    day = _usual_day(about)
     by_statement: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in _slow_samples(history, day):
         by_statement[row["query_id"], row["database"], row["role"]].append(row)
