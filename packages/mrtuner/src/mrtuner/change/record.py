@@ -111,5 +111,12 @@ class Outcome:
     was_undo: bool = False  # what was finished or reverted was itself an undo
 
     @property
+    def kept(self) -> str | None:
+        """What of an undo was left, in words; None if nothing."""
+        if not self.left:
+            return None
+        return f"kept, since somebody else has set it: {', '.join(self.left)}"
+
+    @property
     def change_is_undone(self) -> bool:
         return self.result == ("finished" if self.was_undo else "reverted")

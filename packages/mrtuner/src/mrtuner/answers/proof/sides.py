@@ -162,8 +162,8 @@ class Sides:
         finish_or_revert_settings(self.dsn, self.journal, restart=self.restart)
         while self._last() > self._before:
             done = undo(self.dsn, self.journal, restart=self.restart, fits=self.fits, proof=True)
-            if done.left:
-                self.tell(f"kept, since somebody else has set it: {', '.join(done.left)}")
+            if done.kept:
+                self.tell(done.kept)
         self.changed = False
 
     def _say_left(self) -> None:

@@ -354,8 +354,8 @@ def _put_back(dsn: str, journal: Journal, tell: Tell) -> None:
     if last is not None:
         done = changing.undo(dsn, journal, proof=True)
         tell(f"taken back, as a killed run had left it: {', '.join(done.changed) or 'nothing'}")
-        if done.left:
-            tell(f"kept, since somebody else has set it: {', '.join(done.left)}")
+        if done.kept:
+            tell(done.kept)
 
 
 @contextmanager

@@ -186,8 +186,8 @@ def say(outcome: Outcome) -> None:
         return
     terminal.print_line(verified(outcome, "setting"))
     _say_waiting(outcome.waiting)
-    if outcome.left:
-        terminal.print_note(f"kept, since somebody else has set it: {', '.join(outcome.left)}")
+    if outcome.kept:
+        terminal.print_note(outcome.kept)
 
 
 def verified(outcome: Outcome, noun: str) -> str:
