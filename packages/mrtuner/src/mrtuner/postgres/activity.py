@@ -82,6 +82,11 @@ def activity(reader: Reader, about: Row, settings: Mapping[str, Setting]) -> Act
 def _note_gaps(reader: Reader, about: Row) -> None:
     if about["standby"]:
         reader.lacks("activity: wal", "a standby writes no WAL of its own", "Use the primary.")
+        reader.lacks(
+            "activity: checkpoints",
+            "a standby counts attempts at restartpoints",
+            "Use the primary.",
+        )
     elif reader.version_num < 140000:
         reader.lacks(
             "activity: wal", "PostgreSQL 13 does not count WAL", "Measure it with --watch."

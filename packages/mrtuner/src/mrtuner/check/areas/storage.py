@@ -96,6 +96,7 @@ def from_tuning(state: State, name: str) -> Iterator[Finding]:
     source="documentation: WAL Configuration, max_wal_size; the share is chosen",
     remedy="Raise max_wal_size, as far as the volume and the recovery time allow.",
     needs=("activity: checkpoints",),
+    of_primary=True,
 )
 def checkpoints_forced(state: State) -> Iterator[Finding]:
     """Checkpoints come before their time, because max_wal_size is reached: pages are written again
@@ -105,9 +106,6 @@ def checkpoints_forced(state: State) -> Iterator[Finding]:
     forced, timed = counted.checkpoints_requested, counted.checkpoints_timed
     if forced is None or timed is None or forced + timed < _SOME:
         return
-    if state.server.standby and forced:
-        # One for each WAL segment past max_wal_size, though most do nothing.
-        raise CannotJudge("a standby counts attempts at restartpoints", "Check the primary.")
     share = forced / (forced + timed)
     if share < _FORCED:
         return
