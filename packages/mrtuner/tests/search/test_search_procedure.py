@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from search_surface import ADVICE, SERVER, Surface, new_search, procedure
@@ -37,8 +39,9 @@ def proposed(search: Search) -> list[Settings]:
 def test_what_exceeds_the_memory_budget_is_never_tried() -> None:
     search = new_search(1)
     made = procedure(search, Surface(1))
-    made.fits = lambda side: side["shared_buffers"] not in {"2GB", "4GB"}
+    made.fits = lambda side: side.get("shared_buffers") not in {None, "2GB", "4GB"}
     made.run()
+    assert {one.origin for one in search.trials} == {"proposed"}, "nor the default"
     tried = {side["shared_buffers"] for side in proposed(search)}
     assert tried
     assert tried <= {"256MB", "512MB", "1GB"}
@@ -57,6 +60,82 @@ class Named(Surface):
     ) -> Raced:  # fmt: skip
         self.titles.append(title)
         return super().race(first, second, pairs, enough, title)
+
+
+class Slow(Surface):
+    """A server whose p99 triples without the advice's shared_buffers; its throughput rises."""
+
+    def race(
+        self, first: Settings, second: Settings, pairs: int, enough: Callable[[Raced], bool],
+        title: str,
+    ) -> Raced:  # fmt: skip
+        slower = 3.0 if second.get("shared_buffers") != "1GB" else 1.0
+
+        def noticed(seen: Raced) -> bool:
+            return enough(replace(seen, slowest=[(1.0, slower)] * len(seen.pairs)))
+
+        done = super().race(first, second, pairs, noticed, title)
+        return replace(done, slowest=[(1.0, slower)] * len(done.pairs))
+
+
+def test_what_a_guard_stopped_is_no_candidate_however_fast_it_was() -> None:
+    """The default gains 0.3 in the logarithm, 35 %, and everything else nothing."""
+    search = new_search(1, minutes=20)
+    form = {True: 0.3, False: 0.0}
+    surface = Slow(1, lambda side: form["shared_buffers" not in side], noise=0.01)
+    procedure(search, surface).run()
+    first = search.trials[0]
+    assert (first.origin, first.outcome) == ("default", "stopped")
+    assert search.candidate not in {None, 1}
+    assert search.result is not None
+    assert not search.result.found
+
+
+def test_proposals_keep_what_won_outside_of_what_is_searched() -> None:
+    """PgTune's default_statistics_target, which no search has, is worth 0.2 on this surface."""
+    search = new_search(1)
+    search.baselines = {"pgtune": ADVICE | {"default_statistics_target": "500"}}
+    form = {True: 0.2, False: 0.0}
+    surface = Surface(1, lambda side: form["default_statistics_target" in side], noise=0.01)
+    procedure(search, surface).run()
+    assert search.trials[0].outcome == "better"
+    assert {side.get("default_statistics_target") for side in proposed(search)} == {"500"}
+    assert search.result is not None
+    assert search.result.settings["default_statistics_target"] == "500"
+
+
+def test_what_an_error_leaves_unmeasured_of_a_winner_is_named_and_the_winner_stays() -> None:
+    class Broken(Named):
+        def race(self, *given: Any) -> Raced:
+            if given[-1].startswith("without"):
+                raise ConnectError("the server does not start: too small")
+            return super().race(*given)
+
+    search = procedure(new_search(1, minutes=240), Broken(1)).run()
+    assert search.result is not None
+    assert search.result.found
+    assert search.unknown == [
+        "what the settings are worth one by one: the server does not start: too small"
+    ]
+
+
+def test_an_interrupted_confirmation_is_named() -> None:
+    """Nobody can tell whether it was interrupted because of what it showed."""
+    search = new_search(1, minutes=20)
+
+    class Interrupted(Named):
+        def race(self, *given: Any) -> Raced:
+            if given[-1] == "confirmation":
+                raise KeyboardInterrupt
+            return super().race(*given)
+
+    with pytest.raises(KeyboardInterrupt):
+        procedure(search, Interrupted(1)).run()
+    assert search.unknown == []
+    procedure(search, Surface(1)).run()
+    assert search.unknown == [
+        "the confirmation was interrupted: its pairs are not counted, and it began again"
+    ]
 
 
 def test_what_is_left_of_the_winner_is_not_tried_beyond_the_memory_budget_either() -> None:
@@ -131,3 +210,20 @@ def test_the_budget_is_kept_to_a_trial() -> None:
     assert 1800 <= spent + search.calibration.seconds < 1880
     assert search.confirmation is not None
     assert search.confirmation.pairs == 22  # of 900 s; a pair has at least its windows, 40 s
+
+
+def test_where_time_is_short_only_some_settings_are_taken_back_the_searched_first() -> None:
+    """20 min: 15 % are 180 s; a pair takes 20 s: nine pairs, three for each of three settings."""
+    search = new_search(1, minutes=20)
+    others = {
+        "default_statistics_target": "500", "random_page_cost": "1.1", "cpu_tuple_cost": "0.02",
+        "commit_siblings": "9", "max_wal_size": "4GB",
+    }  # fmt: skip
+    search.baselines = {"pgtune": ADVICE | others}
+    procedure(search, Surface(1, lambda side: 0.2 * ("random_page_cost" in side))).run()
+    searched = {one.name for one in search.searched}
+    order = [one.name in searched for one in search.ablation]
+    assert order == sorted(order, reverse=True)
+    measured = [one.measured.pairs if one.measured else 0 for one in search.ablation]
+    assert measured == [3, 3, 3] + [0] * (len(order) - 3)
+    assert len(order) >= 5

@@ -12,7 +12,7 @@ from mrtuner.catalog.load import parameters
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.search.model import BindingEvidence
 from mrtuner.search.optimiser import Optimiser
-from mrtuner.search.race import Raced, outcome, stop
+from mrtuner.search.race import Raced, harm, lost, outcome, stop
 from mrtuner.search.schedule import forecast, pair_seconds, schedule, worth_seconds
 from mrtuner.search.space import MOST, Server, choose, dimensions
 from mrtuner.tuning import tune
@@ -43,9 +43,27 @@ def test_faster_statements_are_no_win_if_fewer_of_them_ran() -> None:
     assert outcome(raced(1.10, 1.11, 1.12, throughputs=about), 3)[0] == "better"
 
 
-def test_one_pair_at_less_than_half_stops_a_trial() -> None:
-    assert stop(raced(0.49)) == "it fell to 49% of the best so far"
-    assert stop(raced(0.51)) is None
+def test_one_pair_at_less_than_a_fifth_stops_a_trial_and_two_at_less_than_half() -> None:
+    assert stop(raced(0.19)) == "it fell to 19% of what it raced"
+    assert stop(raced(0.21)) is None, "a pair may be disturbed"
+    assert stop(raced(0.48, 1.0)) is None
+    assert stop(raced(0.48, 1.0, 0.49)) == "it fell to 48% of what it raced"
+
+
+def test_a_trial_that_loses_its_first_pairs_is_given_up_without_harm() -> None:
+    assert lost(raced(0.99)) is None
+    assert outcome(raced(0.99, 0.98), 4) == ("not better", "it was slower in each of 2 pairs")
+    assert lost(raced(0.99, 1.01)) is None
+
+
+def test_a_confirmation_that_does_harm_confirms_nothing() -> None:
+    """Three times the p99: sqrt(3 * 3) = 3; twice and once: sqrt(2) = 1.41."""
+    thrice = [(1000.0, 3000.0), (1000.0, 3000.0)]
+    assert harm(raced(1.15, 1.15, slowest=thrice)) == (
+        "its p99 latency was 3 times that of what it raced",
+    )
+    assert harm(raced(1.15, 1.15, slowest=[(1000.0, 2000.0), (1000.0, 1000.0)])) == ()
+    assert harm(raced(1.15, 1.15, failed=(0.0, 0.05))) == ("5.0% of its transactions failed",)
 
 
 def test_failed_transactions_stop_a_trial() -> None:
@@ -164,13 +182,17 @@ def test_a_value_that_the_build_lacks_or_that_risks_data_is_refused() -> None:
 
 
 def test_a_budget_becomes_lengths_and_shares() -> None:
-    """20 min: half for 8 trials of 4 pairs, 9.4 s a run: 1 s besides, 2 s warm-up, 6 s measured."""
-    planned = schedule(1200)
+    """40 min: half for 16 trials of 4 pairs, 9.4 s a run: 1 s besides, 2 s warm-up, 6 s of load.
+
+    A pair takes 18 s: 1,200 s less 54 s of noise and 216 s of baselines are 12 trials of 72 s.
+    """
+    planned = schedule(2400)
     assert (planned.window, planned.warmup, planned.pairs) == (6, 2, 4)
     assert planned.search + planned.confirmation + planned.ablation + planned.reduced == 1
     assert forecast(planned)[0] == (
-        "20 min in all, after filling and 36 s of load; a run measures 6 s, after 2 s of warm-up"
+        "40 min in all, after filling and 72 s of load; a run measures 6 s, after 2 s of warm-up"
     )  # fmt: skip
+    assert "the noise, the baselines and about 12 trials, each of 4 pairs" in forecast(planned)[1]
 
 
 @pytest.mark.parametrize("seconds", [5.0, 100_000.0])

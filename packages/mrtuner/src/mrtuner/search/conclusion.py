@@ -38,8 +38,9 @@ def conclude(search: Search, server: Server, costs: Callable[[Settings], Costs])
     return SearchResult(
         found=True,
         headline=f"{interval(seen)} against {search.start}, by {_named(changed)}",
-        # What a live server has besides is its own.
-        settings={name: b for name, (_, b) in changed.items()} if search.live else dict(side),
+        # What a live server has besides is its own. Where a default won, it is named.
+        settings=(dict[str, str]() if search.live else dict(side))
+        | {name: b for name, (_, b) in changed.items()},
         differences=tuple(
             Difference(name=name, advice=a, value=b, restart=server.parameters[name].restart)
             for name, (a, b) in changed.items()
@@ -49,10 +50,11 @@ def conclude(search: Search, server: Server, costs: Callable[[Settings], Costs])
 
 
 def _as_good(reduced: Measured, winner: Measured) -> bool:
-    """Whether fewer settings are better than the advice, and may be worth as much as the winner."""
-    if reduced.verdict is not Verdict.BETTER or reduced.high is None:
-        return False
-    return reduced.high >= winner.ratio / (1 + WORTH)
+    """Whether fewer settings are better than the advice, and measured as good as the winner.
+
+    By the ratios alone: a wide interval is no reason to give up settings that won.
+    """
+    return reduced.verdict is Verdict.BETTER and reduced.ratio >= winner.ratio / (1 + WORTH)
 
 
 def _named(changed: Mapping[str, tuple[str, str]]) -> str:
@@ -74,18 +76,21 @@ def percent(ratio: float) -> str:
 
 
 def _nothing(search: Search) -> str:
-    seen = search.confirmation
+    seen, tried = search.confirmation, plural(len(search.trials), "trial")
     if seen is None:
-        return f"nothing better than {search.start} was found: nothing else could be measured"
+        why = f"none of {tried} ended unharmed" if search.trials else "nothing else was measured"
+        return f"nothing better than {search.start} was found: {why}"
     if seen.refused:
         return (
             f"nothing better than {search.start} is confirmed: {interval(seen)} in fresh "
             f"pairs, but {seen.refused[0]}"
         )
     text = (
-        f"nothing better than {search.start} was found; the closest, in fresh pairs: "
+        f"nothing better than {search.start} was found in {tried}; the closest, in fresh pairs: "
         f"{interval(seen)}"
     )
+    if seen.low is not None and seen.low > 1:
+        return f"{text}, which is less than counts"
     if seen.detectable is None:
         return text
-    return f"{text}; a gain from {seen.detectable * 100:.1f} % on would have been seen"
+    return f"{text}; of it, a gain from {seen.detectable * 100:.1f} % on would have been seen"

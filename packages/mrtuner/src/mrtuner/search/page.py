@@ -79,13 +79,20 @@ def parallel(search: Search) -> str:
     if len(placed) < _LINES or len(search.searched) < _LINES:
         return ""
     at = range(len(search.searched))
-    best = max(placed, key=lambda one: one.score if one.score is not None else -inf)
     with figures.canvas(height=_HEIGHT) as figure:
         axes = figure.add_axes((0.09, 0.26, 0.84, 0.62))
         for one in placed:
             heights = [_height(each, one.place[each.name]) for each in search.searched]
-            axes.plot(at, heights, "o-", markersize=3, color=ink if one is best else soft,
-                      linewidth=2.5 if one is best else 0.8, zorder=2 + (one is best))  # fmt: skip
+            bold = one.number == search.candidate
+            axes.plot(
+                at,
+                heights,
+                "o-",
+                markersize=3,
+                color=ink if bold else soft,
+                linewidth=2.5 if bold else 0.8,
+                zorder=2 + bold,
+            )
         for x, each in zip(at, search.searched, strict=True):
             axes.axvline(x, color=soft, linewidth=1, zorder=1)
             ends = each.values or (*each.special[:1], each.low or "", each.high or "")
@@ -103,8 +110,8 @@ def parallel(search: Search) -> str:
             figure,
             "parallel",
             title="What was tried, setting by setting",
-            desc=f"{len(placed)} trials, a line each; the bold one is trial {best.number}, whose "
-            "gain is the largest. The table of trials shows every value.",
+            desc=f"{len(placed)} trials, a line each; the one that was measured once more is bold. "
+            "The table of trials shows every value.",
         )
 
 

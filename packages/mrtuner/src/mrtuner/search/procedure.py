@@ -18,7 +18,14 @@ from mrtuner.search.conclusion import conclude
 from mrtuner.search.model import Costs, Measured, Origin, Search, Settings, Trial, Worth
 from mrtuner.search.optimiser import Optimiser, Proposal
 from mrtuner.search.race import Raced
-from mrtuner.search.schedule import confirming, worth_seconds
+from mrtuner.search.schedule import (
+    BASELINE_PAIRS,
+    PROFILE_PAIRS,
+    RESTARTED,
+    confirming,
+    pair_seconds,
+    worth_seconds,
+)
 from mrtuner.search.space import Server, choose, dimensions
 from mrtuner.stats.comparison import FEWEST_PAIRS, Verdict, compare
 
@@ -28,9 +35,9 @@ _FAILED: Final = log(0.5)
 _PATIENCE: Final = 50
 #: So many trials that do not run one after the other are no accident.
 _FAILURES: Final = 3
-#: Pairs of the advice with itself; what is seen in the first, after the start, does not count.
-_PROFILE: Final = 3
-_BASELINE: Final = FEWEST_PAIRS
+#: While nothing has won, trials take this share of the time for the parts of a winner as well.
+_WITHOUT_WINNER: Final = 0.8
+_AGAIN: Final = "the confirmation was interrupted: its pairs are not counted, and it began again"
 #: Every so many trials, settings that need a restart may change; in the others only the rest.
 _RESTARTS: Final = 3
 
@@ -67,6 +74,8 @@ class Procedure:
         found = self.search
         if found.result is not None:
             return found
+        if found.candidate is not None and found.confirmation is None:
+            found.unknown.append(_AGAIN)
         if found.candidate is None:
             self._profile()
             self._baselines()
@@ -76,8 +85,13 @@ class Procedure:
         if found.candidate and found.confirmation is None:
             self._confirm(found.candidate)
         if found.confirmation is not None and found.confirmation.verdict is Verdict.BETTER:
-            self._take_back()
-            self._reduce()
+            try:
+                self._take_back()
+                self._reduce()
+            except MrTunerError as error:  # the winner is confirmed, whatever it is worth in parts
+                if isinstance(error, self._ends) or interrupted(error):
+                    raise
+                found.unknown.append(f"what the settings are worth one by one: {error.message}")
         found.result = conclude(found, self.server, self.costs)
         self.keep(found)
         return found
@@ -92,7 +106,9 @@ class Procedure:
         search = self.search
         if search.calibration is not None:
             return
-        raced = self.measuring.race(search.advice, search.advice, _PROFILE, _never, search.start)
+        raced = self.measuring.race(
+            search.advice, search.advice, PROFILE_PAIRS, _never, search.start
+        )
         search.calibration = _measured(raced)
         if search.live and search.calibration is None:
             raise MrTunerError(
@@ -108,24 +124,33 @@ class Procedure:
             self.tell(text)
 
     def _baselines(self) -> None:
-        """Race what else one might use."""
-        tried = {one.origin for one in self.search.trials}
-        origins: tuple[Origin, ...] = ("default", "pgtune", "advice")
+        """Race what else one might use, in half of the time for trials at most."""
+        search = self.search
+        tried = {one.origin for one in search.trials}
+        origins: tuple[Origin, ...] = ("advice", "pgtune", "default")
         for origin in origins:
-            side = self.search.baselines.get(origin)
+            side = search.baselines.get(origin)
             if side is None or origin in tried:
                 continue
-            if self.search.live and not self.fits(side):  # our own server may run short of memory
+            takes = BASELINE_PAIRS * pair_seconds(search) * self._slower(side)
+            if not self.fits(side):
                 self.tell(f"not tried: {origin}, which is beyond the memory budget")
-                continue
-            self._try(origin, dict(side), {})
+            elif self._spent() + takes > search.schedule.budget * search.schedule.search / 2:
+                self.tell(f"not tried: {origin}, for which the budget has no room")
+            else:
+                self._try(origin, dict(side), {})
+
+    def _slower(self, side: Settings) -> float:
+        """Return how much longer a pair takes if both of its runs begin with a restart."""
+        return RESTARTED if self.server.restarts(self.search.advice, side) else 1
 
     def _earlier(self) -> None:
         """Race what earlier searches found, before anything is proposed."""
         box = dimensions(self.search.searched, self.server)
-        done = sum(1 for one in self.search.trials if one.origin == "earlier")
-        for one in self.search.earlier[done:]:
-            side = self._side(one.settings)
+        for one in self.search.earlier:
+            side = self._side(one.settings, self.search.advice)
+            if side in self._tried():
+                continue
             kept = [*self.search.keep, *self.server.fixed, *self.server.refuses(one.settings)]
             if set(one.settings).intersection(kept) or not self.fits(side):
                 self.tell(f"not tried: what the search of {one.started} found is not possible now")
@@ -137,17 +162,21 @@ class Procedure:
             self._try("earlier", side, known if len(known) == len(box) else {})
 
     def _trials(self) -> None:
-        """Race what the optimiser proposes, until the share of the budget is spent."""
-        search = self.search
+        """Race what the optimiser proposes, until the share of the budget is spent.
+
+        While nothing has won, that includes most of what the parts of a winner would take.
+        """
+        search, planned = self.search, self.search.schedule
         if not search.searched:
             return
         optimiser = self._optimiser()
-        while self._spent() < search.schedule.budget * search.schedule.search:
+        more = planned.search + (planned.ablation + planned.reduced) * _WITHOUT_WINNER
+        while self._spent() < planned.budget * (planned.search if search.best else more):
             proposal = self._proposal(optimiser)
             if proposal is None:
-                self.tell("every value in the box was tried")
+                self.tell("nothing new was proposed: what is in the box was tried, or does not fit")
                 return
-            side = self._side(proposal.settings)
+            side = self._side(proposal.settings, search.side(self._base))
             done = self._try("proposed", side, proposal.place)
             optimiser.tell(proposal, _FAILED if done.score is None else done.score)
 
@@ -163,16 +192,26 @@ class Procedure:
 
     def _proposal(self, optimiser: Optimiser) -> Proposal | None:
         """Return the next settings that fit the memory budget and were not tried before."""
-        tried = [dict(self.search.advice), *(one.settings for one in self.search.trials)]
+        tried, base = self._tried(), self.search.side(self._base)
         held = self._held(len(tried))
-        for _ in range(_PATIENCE):
-            proposal = optimiser.ask(held)
-            side = self._side(proposal.settings)
-            if side not in tried and self.fits(side):
-                return proposal
-            known = tried.index(side) if side in tried else None
-            optimiser.tell(proposal, None if known is None else self.search.score(known))
+        for kept in (held, {}) if held else ({},):
+            for _ in range(_PATIENCE):
+                proposal = optimiser.ask(kept)
+                side = self._side(proposal.settings, base)
+                if side not in tried and self.fits(side):
+                    return proposal
+                known = tried.index(side) if side in tried else None
+                optimiser.tell(proposal, None if known is None else self.search.score(known))
         return None
+
+    def _tried(self) -> list[Settings]:
+        """Return the settings of all trials, the advice first: each at its number."""
+        return [dict(self.search.advice), *(one.settings for one in self.search.trials)]
+
+    @property
+    def _base(self) -> int:
+        """The trial that the next one races; a live server is untouched between two windows."""
+        return 0 if self.search.live else self.search.best
 
     def _held(self, number: int) -> Settings:
         """Return the settings that this trial takes from the best so far.
@@ -188,13 +227,12 @@ class Procedure:
             if one.restart
         }
 
-    def _side(self, changed: Settings) -> dict[str, str]:
-        """Return the advice with these values; one that is the default anyway is left out."""
-        advice = self.search.advice
-        return dict(advice) | {
+    def _side(self, changed: Settings, base: Settings) -> dict[str, str]:
+        """Return `base` with these values; one that is the default anyway is left out."""
+        return dict(base) | {
             name: text
             for name, text in changed.items()
-            if name in advice or text != self.server.default(name)
+            if name in base or text != self.server.default(name)
         }
 
     def _spent(self) -> float:
@@ -204,22 +242,20 @@ class Procedure:
     def _try(self, origin: Origin, side: dict[str, str], place: Mapping[str, float]) -> Trial:
         """Race a side with the best so far, and record it."""
         search, number = self.search, len(self.search.trials) + 1
-        best = 0 if search.live else search.best  # a live server is untouched between two windows
+        best = self._base
         # Baselines restart the server in every run, and are there to be compared with.
         baseline = origin not in {"proposed", "earlier"}
-        pairs = _BASELINE if baseline else search.schedule.pairs
+        pairs = BASELINE_PAIRS if baseline else search.schedule.pairs
         what = f"trial {number}" if origin == "proposed" else f"trial {number} ({origin})"
         raced, began = Raced(pairs=()), time.monotonic()
         error: MrTunerError | None = None
         try:
             raced = self.measuring.race(
                 search.side(best), side, min(pairs, search.schedule.pairs),
-                lambda seen: race.stop(seen) is not None, what,
+                lambda seen: race.stop(seen) is not None or race.lost(seen) is not None, what,
             )  # fmt: skip
         except MrTunerError as failure:
-            # A live server that does not answer says nothing about what is tried.
-            ends = (Refused, ConnectError, NotPutBack) if search.live else Refused
-            if isinstance(failure, ends) or interrupted(failure):
+            if isinstance(failure, self._ends) or interrupted(failure):
                 raise
             error = failure
             raced = replace(raced, seconds=time.monotonic() - began)
@@ -239,6 +275,11 @@ class Procedure:
             raise error
         return done
 
+    @property
+    def _ends(self) -> tuple[type[MrTunerError], ...]:
+        """Errors that end a search: a live server that does not answer says nothing of a trial."""
+        return (Refused, ConnectError, NotPutBack) if self.search.live else (Refused,)
+
     def _failing(self) -> bool:
         last = self.search.trials[-_FAILURES:]
         return len(last) == _FAILURES and all(one.outcome == "failed" for one in last)
@@ -246,21 +287,26 @@ class Procedure:
     # What comes after
 
     def _choose_candidate(self) -> None:
-        """Choose the best so far; if nothing beat the advice, what came closest to it."""
+        """Choose the best so far; if nothing beat the advice, what came closest unharmed."""
         search = self.search
         best = search.best
-        scored = [one for one in search.trials if one.score is not None]
-        if search.live:  # all of them raced what is in force; what hurt is not tried again
-            won = [one for one in scored if one.outcome == "better"]
-            scored, best = won or [one for one in scored if one.outcome != "stopped"], 0
-        if best == 0 and scored:
-            best = max(scored, key=lambda one: one.score or 0.0).number
+        scored = {
+            one.number: one.score
+            for one in search.trials
+            if one.score is not None and one.outcome != "stopped"
+        }
+        won = {one.number for one in search.trials if one.outcome == "better"}
+        if search.live and won:  # all of them raced what is in force
+            best = max(won, key=scored.__getitem__)
+        elif best == 0 and scored:
+            best = max(scored, key=scored.__getitem__)
         search.candidate = best
         self.keep(search)
 
     def _confirm(self, candidate: int) -> None:
         search = self.search
-        pairs = confirming(search, search.schedule.confirmation)
+        slower = self._slower(search.side(candidate))
+        pairs = confirming(search, search.schedule.confirmation, slower)
         self.tell(f"trial {candidate} against {search.start}: {pairs} fresh pairs")
         raced = self.measuring.race(
             search.advice, search.side(candidate), pairs, _never, "confirmation"
@@ -275,15 +321,16 @@ class Procedure:
         search = self.search
         winner = search.side(search.candidate or 0)
         changed = model.differences(search.advice, winner, self.server.default)
+        searched = {one.name for one in search.searched}
+        first = sorted(changed, key=lambda name: name not in searched)  # with room for some only
         room = search.schedule.ablation * search.schedule.budget / worth_seconds(search)
-        pairs = int(room / len(changed))
+        many = min(len(changed), int(room / FEWEST_PAIRS)) if len(changed) > 1 else 0
         done = {one.name for one in search.ablation}
-        for name, (advised, value) in changed.items():
+        for at, name in enumerate(first):
             if name in done:
                 continue
-            seen = None
-            if pairs >= FEWEST_PAIRS and len(changed) > 1:
-                seen = self._worth(name, winner, pairs)
+            advised, value = changed[name]
+            seen = self._worth(name, winner, int(room / many)) if at < many else None
             search.ablation.append(Worth(name=name, advice=advised, value=value, measured=seen))
             self.keep(search)
 
@@ -311,7 +358,7 @@ class Procedure:
         if not self.fits(side):
             self._beyond(f"what is left without {', '.join(little)}")
             return
-        pairs = confirming(search, search.schedule.reduced)
+        pairs = confirming(search, search.schedule.reduced, self._slower(side))
         self.tell(f"without {', '.join(little)} against {search.start}: {pairs} fresh pairs")
         search.reduced = _measured(
             self.measuring.race(search.advice, side, pairs, _never, "reduced")
@@ -323,8 +370,9 @@ def said(trial: Trial) -> str:
     """Return how a trial ended, in words."""
     if not trial.pairs:
         return f"{trial.outcome}: {trial.because}"
-    seen = compare(trial.pairs)
-    return f"{seen.gain:+.1%} on trial {trial.against}, {trial.outcome}: {trial.because}"
+    gain, on = compare(trial.pairs).gain, trial.against
+    against = f"trial {on}" if on else "the start"
+    return f"{gain:+.1%} on {against}, {trial.outcome}: {trial.because}"
 
 
 def _never(_seen: Raced) -> bool:
@@ -332,15 +380,16 @@ def _never(_seen: Raced) -> bool:
 
 
 def _measured(raced: Raced) -> Measured | None:
-    """Return a race as it is recorded; None without a pair."""
+    """Return a race as it is recorded, without a verdict if it did harm; None without a pair."""
     if not raced.pairs:
         return None
     seen = compare(raced.pairs)
     inside = seen.pairs > 1  # with one pair, there is no interval
+    harm = race.harm(raced)
     return Measured(
-        verdict=raced.verdict, ratio=seen.ratio, low=seen.low if inside else None,
-        high=seen.high if inside else None, pairs=seen.pairs,
-        detectable=seen.mde if isfinite(seen.mde) else None, refused=raced.refused,
+        verdict=Verdict.UNDECIDED if harm else raced.verdict, ratio=seen.ratio,
+        low=seen.low if inside else None, high=seen.high if inside else None, pairs=seen.pairs,
+        detectable=seen.mde if isfinite(seen.mde) else None, refused=(*harm, *raced.refused),
         cautions=raced.cautions, seconds=round(raced.seconds, 1), unknown=raced.unknown,
     )  # fmt: skip
 

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 #: A trial that is surely slower than this share of the best so far is stopped.
 _LOST: Final = 0.95
-#: Below this share of the throughput, one pair is enough.
-_COLLAPSED: Final = 0.5
+#: Below these shares of the throughput, one pair is enough, or two.
+_COLLAPSED, _COLLAPSED_TWICE = 0.2, 0.5
 #: p99 latency beyond this multiple, in so many pairs, stops a trial.
 _SLOW, _SLOW_PAIRS = 1.5, 2
+#: A trial that is slower in each of its first pairs is given up, though it does no harm.
+_LOSING: Final = 2
 #: Transactions that may fail where those of the best so far do not.
 _ERRORS: Final = 0.001
 _UPPER, _LOWER = 0.10, 0.20  # alpha of two-sided intervals: one-sided 95 % and 90 %
@@ -50,30 +52,48 @@ def stop(raced: Raced) -> str | None:
     """Return why a trial is stopped after these pairs; None while it may go on."""
     if raced.tripped is not None or not raced.pairs:
         return raced.tripped
-    before, now = raced.pairs[-1]
-    if now < _COLLAPSED * before:
-        return f"it fell to {now / before:.0%} of the best so far"
+    fell = [b / a for a, b in raced.pairs if b < _COLLAPSED_TWICE * a]
+    if len(fell) > 1 or any(one < _COLLAPSED for one in fell):
+        return f"it fell to {min(fell):.0%} of what it raced"
     if raced.failed[1] > raced.failed[0] + _ERRORS:
         return f"{raced.failed[1]:.1%} of its transactions failed"
     slow = sum(1 for a, b in raced.slowest if b > _SLOW * a)
     if slow >= _SLOW_PAIRS:
-        return f"its p99 latency was over {_SLOW:g} times that of the best so far in {slow} pairs"
+        return f"its p99 latency was over {_SLOW:g} times that of what it raced in {slow} pairs"
     if len(raced.pairs) >= FEWEST_PAIRS and _high(raced.pairs) < _LOST:
         return f"it is over {1 - _LOST:.0%} slower, by the upper 95 % bound"
     return None
+
+
+def lost(raced: Raced) -> str | None:
+    """Return why a trial that does no harm is given up; None while it may still win."""
+    if len(raced.pairs) >= _LOSING and all(b < a for a, b in raced.pairs):
+        return f"it was slower in each of {len(raced.pairs)} pairs"
+    return None
+
+
+def harm(raced: Raced) -> tuple[str, ...]:
+    """Return why a race that was not stopped confirms nothing: none, or one reason."""
+    if raced.failed[1] > raced.failed[0] + _ERRORS:
+        return (f"{raced.failed[1]:.1%} of its transactions failed",)
+    if raced.slowest and (slower := compare(raced.slowest).ratio) > _SLOW:
+        return (f"its p99 latency was {slower:.2g} times that of what it raced",)
+    return ()
 
 
 def outcome(raced: Raced, wanted: int) -> tuple[Outcome, str]:
     """Return how a race ended, and why; a race cut short by its rules has under `wanted` pairs."""
     if (why := stop(raced)) is not None:
         return "stopped", why
+    if (why := lost(raced)) is not None:
+        return "not better", why
     if len(raced.pairs) < FEWEST_PAIRS:
         return "not better", f"{len(raced.pairs)} of {wanted} pairs could be compared"
     if (why := throttled(raced)) is not None:
         return "not better", why
     if compare(raced.pairs, alpha=_LOWER).low > 1:
-        return "better", "its lower 90 % bound is above the best so far"
-    return "not better", "it is not surely better than the best so far"
+        return "better", "its lower 90 % bound is above what it raced"
+    return "not better", "it is not surely better than what it raced"
 
 
 def throttled(raced: Raced) -> str | None:

@@ -6,16 +6,23 @@ from typing import Final
 
 from mrtuner.errors import UsageError
 from mrtuner.search.model import Schedule, Search
-from mrtuner.stats.comparison import FEWEST_BLOCKS
+from mrtuner.stats.comparison import FEWEST_BLOCKS, FEWEST_PAIRS
 from mrtuner.units import pretty_duration
+from mrtuner.wording import plural
 
 #: A search with less would be a confirmation alone.
 _LEAST: Final = 20.0
 _MOST: Final = 24 * 3600.0
 _SHARES: Final = {"search": 0.5, "confirmation": 0.25, "ablation": 0.15, "reduced": 0.1}
 _PAIRS: Final = 4
+#: Pairs of the advice with itself; what is seen in the first, after the start, does not count.
+PROFILE_PAIRS: Final = 3
+#: Baselines are there to be compared with.
+BASELINE_PAIRS: Final = FEWEST_PAIRS
+#: How much longer a pair takes, at most, whose runs begin with a restart and a full warm-up.
+RESTARTED: Final = 2.0
 #: The length of a window follows from this many trials; those that lose early make room for more.
-_TRIALS: Final = 8
+_TRIALS: Final = 16
 _SHORTEST, _LONGEST = 2, 20  # seconds of a window; what waits is seen once a second
 _WARMUP: Final = 3
 #: Untouched, tried, untouched; a load that comes and goes needs longer windows, and what sessions
@@ -73,9 +80,9 @@ def worth_seconds(search: Search) -> float:
     return pair_seconds(search) * ((runs + 1) / runs if search.live else 1)
 
 
-def confirming(search: Search, share: float) -> int:
+def confirming(search: Search, share: float, slower: float = 1) -> int:
     """Return how many pairs a share of the budget has room for: at least six."""
-    return _pairs(share * search.schedule.budget, pair_seconds(search))
+    return _pairs(share * search.schedule.budget, slower * pair_seconds(search))
 
 
 def _expected(planned: Schedule) -> float:
@@ -96,11 +103,14 @@ def forecast(planned: Schedule) -> list[str]:
     before = "" if live else f", after filling and {warming(planned)} s of load"
     what = "settings in force" if live else "advice"
     against = f"the {what}" if live else "the best so far"
+    room = planned.budget * planned.search - PROFILE_PAIRS * pair
+    baselines = 2 * BASELINE_PAIRS * pair * (1 if live else RESTARTED)
+    trials = int((room - min(baselines, room / 2)) / trial)
     return [
         f"{pretty_duration(planned.budget)} in all{before}; a run measures "
         f"{planned.window} s, after {planned.warmup} s of warm-up",
-        f"{planned.search:.0%} for trials: about {int(planned.budget * planned.search / trial)}, "
-        f"each of {planned.pairs} pairs with {against}; those that lose are stopped early",
+        f"{planned.search:.0%} for the noise, the baselines and about {plural(trials, 'trial')}, "
+        f"each of {planned.pairs} pairs with {against}; those that lose end early",
         f"{planned.confirmation:.0%} for the winner against the {what}: about "
         f"{_pairs(planned.confirmation * planned.budget, pair)} fresh pairs",
         f"{planned.ablation:.0%} for what each of its settings is worth",

@@ -47,6 +47,16 @@ def lines(search: Search, look: Look, place: Path) -> Iterator[str]:
         yield f"{purpose}: {command}"
 
 
+def verdict(search: Search) -> str:
+    """Return the result in a word or two."""
+    if search.result is None:
+        return "Unfinished"
+    if search.result.found:
+        return "Confirmed"
+    seen = search.result.measured
+    return "No verdict" if seen is None or seen.refused else "Nothing found"
+
+
 def headline(search: Search) -> str:
     """Return the result in a sentence."""
     if search.result is None:
@@ -98,13 +108,20 @@ def worth(one: Worth) -> str:
     """Return what a setting is worth, and whether it stays."""
     if one.measured is None:
         return _NOT_MEASURED
-    text = interval(one.measured)
-    return f"{text}: not shown to be worth {WORTH * 100:g} %" if one.little else text
+    text, low = interval(one.measured), one.measured.low
+    if low is None or low < 1 + WORTH:
+        return f"{text}: not shown to be worth {WORTH * 100:g} %"
+    return text
 
 
 def gain(one: Trial) -> str:
     """Return a trial's gain on what it raced."""
     return percent(compare(one.pairs).ratio) if one.pairs else "unknown"
+
+
+def against(search: Search, one: Trial) -> str:
+    """Return what a trial raced: ``trial 3``, ``the advice``."""
+    return f"trial {one.against}" if one.against else search.start
 
 
 def changed(search: Search, one: Trial) -> str:
@@ -166,7 +183,7 @@ def _trials(search: Search, look: Look) -> Iterator[str]:
         return
     yield from heading(plural(len(search.trials), "trial"), look)
     rows = [
-        (str(one.number), one.origin, gain(one), f"trial {one.against}", one.outcome,
+        (str(one.number), one.origin, gain(one), against(search, one), one.outcome,
          changed(search, one))
         for one in search.trials
     ]  # fmt: skip
