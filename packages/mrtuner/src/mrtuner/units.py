@@ -16,7 +16,6 @@ from typing import Final, NewType
 from mrtuner.errors import BadValue
 
 Bytes = NewType("Bytes", int)
-Milliseconds = NewType("Milliseconds", int)
 
 KiB: Final = 1024
 MiB: Final = 1024**2

@@ -25,15 +25,6 @@ def plural_was(number: int, noun: str) -> str:
     return f"{plural(number, noun)} {'was' if number == 1 else 'were'}"
 
 
-def plural_is(number: int, noun: str) -> str:
-    """A number with its noun and verb, now.
-
-    >>> plural_is(1, "block"), plural_is(2, "block")
-    ('1 block is', '2 blocks are')
-    """
-    return f"{plural(number, noun)} {'is' if number == 1 else 'are'}"
-
-
 def enumerated(items: Iterable[object], word: Literal["and", "or"] = "and") -> str:
     """The items as a sentence lists them; empty without any.
 

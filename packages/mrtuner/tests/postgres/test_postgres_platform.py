@@ -17,8 +17,6 @@ def setting(name: str, value: str = "", origin: Origin = "file") -> Setting:
         context="sighup",
         boot_val=None,
         reset_val=None,
-        min_val=None,
-        max_val=None,
         enumvals=(),
         pending_restart=False,
         origin=origin,

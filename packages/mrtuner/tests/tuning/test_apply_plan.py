@@ -32,8 +32,6 @@ def setting(
         context=context,
         boot_val=value,
         reset_val=value,
-        min_val=None,
-        max_val=None,
         enumvals=(),
         pending_restart=pending,
         origin=origin,

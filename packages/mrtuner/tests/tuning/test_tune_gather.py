@@ -43,10 +43,6 @@ QUIET = Activity(
     checkpoints_requested=None,
     temp_files=None,
     temp_bytes=None,
-    dead_rows=None,
-    live_rows=None,
-    blocks_read=None,
-    blocks_hit=None,
     commits=None,
     backend_writes=None,
     clean_stops=None,
@@ -59,7 +55,7 @@ OURS = Platform(
 def setting(name: str, text: str, unit: str | None = None, origin: Origin = "default") -> Setting:
     return Setting(
         name=name, setting=text, unit=unit, vartype="integer", context="user", boot_val=None,
-        reset_val=None, min_val=None, max_val=None, enumvals=(), pending_restart=False,
+        reset_val=None, enumvals=(), pending_restart=False,
         origin=origin, sourcefile=None, sourceline=None,
     )  # fmt: skip
 
@@ -311,7 +307,7 @@ def test_the_background_writers_stops_are_taken_over() -> None:
 def table(name: str, rows: int, dead: int, *options: str) -> Relation:
     return Relation(
         database="shop", schema="public", name=name, size=Bytes(GIB), live_rows=rows,
-        dead_rows=dead, written=rows, vacuums=0, analyzes=0, rows=rows, options=options,
+        dead_rows=dead, written=rows, rows=rows, options=options,
     )  # fmt: skip
 
 

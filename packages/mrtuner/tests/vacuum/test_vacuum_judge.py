@@ -12,7 +12,7 @@ from mrtuner.vacuum.document import vacuum_document
 from mrtuner.vacuum.horizon_blockers import Look, blockers
 from mrtuner.vacuum.model import HorizonBlocker, ServerSetting
 from mrtuner.vacuum.text import lines
-from mrtuner.vacuum.toast import amplification, chunks
+from mrtuner.vacuum.toast import amplification
 from mrtuner.vacuum.wraparound import wraparound
 
 HOUR = 3_600.0
@@ -123,10 +123,6 @@ def test_without_a_watch_the_pace_is_bounded_by_the_transactions_counted() -> No
     assert found.pace == 50
     assert "including those that only read" in found.certainty
     assert (multixacts.pace, multixacts.to_forced) == (None, None)
-
-
-def test_a_value_of_10_kb_is_six_chunks() -> None:
-    assert (chunks(10_000, 1996), chunks(10_240, 1996), chunks(1_996, 1996)) == (6, 6, 1)
 
 
 def test_chunks_of_deleted_rows_are_not_the_updates_doing() -> None:

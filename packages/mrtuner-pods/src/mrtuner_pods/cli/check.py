@@ -66,7 +66,6 @@ def _named(flag: str, text: str, **kind: Any) -> Callable[[Function], Function]:
 
 _number = click.IntRange(0, _MOST)
 _positive = click.IntRange(1, _MOST)
-_file = click.Path(path_type=Path, dir_okay=False)
 
 _database_options = options.stacked(
     click.option("--database", metavar="DSN|rds:NAME",

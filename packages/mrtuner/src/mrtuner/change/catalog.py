@@ -21,6 +21,7 @@ from mrtuner.change.settings.live import LOCK
 from mrtuner.change.transaction import Observer, Transaction, unobserved
 from mrtuner.errors import ApplyError, UsageError
 from mrtuner.postgres.connect import connect, translated
+from mrtuner.postgres.reader import refused
 from mrtuner.postgres.sql import query
 
 if TYPE_CHECKING:
@@ -256,9 +257,8 @@ class CatalogTransaction(Transaction):
             raise self._refused(error) from error
 
     def _refused(self, error: psycopg.Error) -> ApplyError:
-        said = str(error).partition("\n")[0]
         return ApplyError(
-            said, self.HINTS.get(error.sqlstate or "", "Resolve this, then run again.")
+            refused(error), self.HINTS.get(error.sqlstate or "", "Resolve this, then run again.")
         )
 
 

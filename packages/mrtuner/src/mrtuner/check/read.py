@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.check.state import (
     Collation,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
     from mrtuner.postgres.model import Platform, Server
 
-T = TypeVar("T")
 #: In place of the statements of others. Source: pgstatfuncs.c, pg_stat_get_activity.
 _HIDDEN: Final = "<insufficient privilege>"
 #: A check must stay harmless on a server in trouble: what takes longer is not judged.

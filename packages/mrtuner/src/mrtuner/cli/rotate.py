@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,8 +15,6 @@ from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
     from mrtuner.rotate.rotation import RotationResult, Rotator, Standing
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: The options that a rotation, its status and its abort share.
 _SHARED: Final = (

@@ -7,12 +7,9 @@ from typing import Final
 
 from mrtuner.cpu.diagnose import Cause, CpuDiagnosis
 from mrtuner.cpu.model import Mode, Record
+from mrtuner.postgres.model import HOSTED
 
 _RDS: Final = frozenset({"rds", "aurora"})
-#: Where only the provider can change the hypervisor or the kernel.
-_MANAGED: Final = frozenset(
-    {"rds", "aurora", "cloud-sql", "alloydb", "azure", "supabase", "neon", "aiven", "heroku"}
-)
 
 
 def advice(record: Record, found: CpuDiagnosis) -> tuple[str, ...]:
@@ -94,7 +91,7 @@ def _siblings(record: Record) -> Iterator[str]:
             "RDS for PostgreSQL cannot switch sibling threads off (processor features are for "
             "Oracle and SQL Server): a Graviton class (m7g, r7g, …) has one thread per core."
         )
-    elif platform in _MANAGED:
+    elif platform in HOSTED:
         yield "Only the provider can switch threads off: ask for a class with one thread per core."
     elif platform == "ec2":
         yield (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import Line, comments
@@ -17,7 +17,6 @@ from mrtuner.formats.line import Line, comments
 if TYPE_CHECKING:
     import yaml
 
-_WIDTH: Final = 96
 _KEY = re.compile(r'(?P<indent> *)"?(?P<name>[A-Za-z_][\w$.]*)"?: ["\']')
 ARGUMENT = re.compile(r'(?P<indent> *)- "(?P<name>[A-Za-z_][\w$.]*)=')
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import Format, Line, comments, divide
+from mrtuner.formats.manifest import left_out
 
 #: Set by the module itself with the same priority as ours: a second value is a conflict.
 OWNED: Final = frozenset({"hba_file", "ident_file", "listen_addresses", "log_destination"})
@@ -39,15 +40,10 @@ def write(lines: Sequence[Line], title: str = "") -> str:
         "Apply: imports = [ ./FILE ]; in configuration.nix, then nixos-rebuild switch.",
         "The rebuild restarts the server when its settings have changed.",
         *([_NEEDS_ENABLING] if jit else []),
-        *_left_out(theirs),
+        *left_out(theirs, "the module"),
     ])  # fmt: skip
     settings = "".join(_setting(line) for line in ours)
     return f"{notes}{{ ... }}:\n{{\n  {_PATH} = {{\n{settings}  }};\n}}\n"
-
-
-def _left_out(theirs: Sequence[Line]) -> list[str]:
-    names = ", ".join(line.name for line in theirs)
-    return [f"Left out, the module sets them itself: {names}"] if theirs else []
 
 
 def _setting(line: Line) -> str:

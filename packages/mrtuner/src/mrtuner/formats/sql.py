@@ -11,14 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import Format, Line, items, listing, one_line
+from mrtuner.postgres.conf_file import LIST_QUOTED
 from mrtuner.postgres.model import RELOAD
-
-#: For these, PostgreSQL quotes each argument as one name: 'a, b' would be a single library.
-#: Source: pg_dump, dumputils.c, variable_is_guc_list_quote.
-LISTS = frozenset({
-    "local_preload_libraries", "search_path", "session_preload_libraries",
-    "shared_preload_libraries", "temp_tablespaces", "unix_socket_directories",
-})  # fmt: skip
 
 _LITERAL = r"(?:E'(?:[^'\\]|''|\\.)*'|'(?:[^']|'')*')"
 _STATEMENT = re.compile(
@@ -61,7 +55,7 @@ def _statement(line: Line) -> str:
 
 
 def _arguments(line: Line) -> str:
-    if line.name not in LISTS:
+    if line.name not in LIST_QUOTED:
         return _literal(line.value)
     if not line.value.strip():
         raise BadValue(
@@ -89,7 +83,7 @@ def _read_row(row: str) -> tuple[str, str]:
         raise BadValue(f"cannot read the statement {row!r}", "Write: ALTER SYSTEM SET name = '…';")
     name = match["name"]
     values = [_unquoted(literal) for literal in re.findall(_LITERAL, match["arguments"])]
-    return name, listing(values) if name in LISTS else values[0]
+    return name, listing(values) if name in LIST_QUOTED else values[0]
 
 
 def _unquoted(literal: str) -> str:

@@ -21,12 +21,10 @@ from mrtuner.units import Bytes
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
-#: Activity's counters. live_rows is a state, not a counter.
 _COUNTERS: Final = (
     "wal_bytes", "checkpoints_timed", "checkpoints_requested", "temp_files", "temp_bytes",
-    "dead_rows", "blocks_read", "blocks_hit", "commits", "backend_writes", "clean_stops",
-    "background_writes", "backend_fsyncs", "evictions", "wal_buffers_full", "active_ms",
-    "parallel_planned", "parallel_launched",
+    "commits", "backend_writes", "clean_stops", "background_writes", "evictions",
+    "wal_buffers_full", "active_ms", "parallel_planned", "parallel_launched",
 )  # fmt: skip
 
 #: Views reset together, or with the creation of the cluster, differ by no more than this.
@@ -66,17 +64,15 @@ def activity(reader: Reader, about: Row, settings: Mapping[str, Setting]) -> Act
     views = _views(reader)
     window = next((view.seconds for view in views if view.seconds), 0.0)
     totals = _total(_brought_to(view, window) for view in views)
-    live = reader.row("live_rows")["live_rows"]
     _note_gaps(reader, about)
     if about["standby"]:
         totals["wal_bytes"] = None
     if settings["track_counts"].setting == "off":
         reader.lacks("activity: rows", "track_counts is off", "Turn track_counts on.")
-        totals["dead_rows"] = live = None
     if settings["track_activities"].setting == "off":
         reader.lacks("activity: sessions", "track_activities is off", "Turn track_activities on.")
         totals["active_ms"] = None
-    return _as_activity(window, totals, live)
+    return _as_activity(window, totals)
 
 
 def _note_gaps(reader: Reader, about: Row) -> None:
@@ -114,13 +110,13 @@ def _total(views: Iterable[_Counts]) -> dict[str, int | None]:
     return totals
 
 
-def _as_activity(window: float, totals: Mapping[str, int | None], live: int | None) -> Activity:
+def _as_activity(window: float, totals: Mapping[str, int | None]) -> Activity:
     wal, temp = totals["wal_bytes"], totals["temp_bytes"]
     sizes = {
         "wal_bytes": None if wal is None else Bytes(wal),
         "temp_bytes": None if temp is None else Bytes(temp),
     }
-    return Activity(window=window, live_rows=live, **{**totals, **sizes})  # type: ignore[arg-type]
+    return Activity(window=window, **{**totals, **sizes})  # type: ignore[arg-type]
 
 
 # Watching.
@@ -163,15 +159,14 @@ def _pauses(seconds: float, every: float) -> Iterator[float]:
 class _Sample:
     at: float  # server time, in seconds
     totals: Mapping[str, int | None]
-    live_rows: int
 
 
 def _sample(reader: Reader) -> _Sample:
     now = reader.row("now")
     totals = {**_total(_views(reader)), "wal_bytes": now["written"]}
-    return _Sample(now["at"], totals, reader.row("live_rows")["live_rows"])
+    return _Sample(now["at"], totals)
 
 
 def _difference(before: _Sample, after: _Sample) -> Activity:
     grown = {name: growth(before.totals[name], after.totals[name]) for name in _COUNTERS}
-    return _as_activity(after.at - before.at, grown, after.live_rows)
+    return _as_activity(after.at - before.at, grown)

@@ -118,7 +118,10 @@ class Cluster:
         before = len(self._whole_log())
         self._wait_for_collection()
         atexit.register(self._stop_at_exit, os.getpid())
-        done = self._pg_ctl("start", "-w", "-t", str(_START_SECONDS), "-l", str(self._log_path))
+        done = self.run(
+            "pg_ctl", "start", "-D", self.data, "-w", "-t", str(_START_SECONDS),
+            "-l", str(self._log_path),
+        )  # fmt: skip
         if done.returncode != 0:
             self.stop("immediate")  # it may only be slow
             raise _start_failure(self._whole_log()[before:] or done.stderr)
@@ -266,9 +269,6 @@ class Cluster:
             return self._log_path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return ""
-
-    def _pg_ctl(self, action: str, *flags: str) -> subprocess.CompletedProcess[str]:
-        return self.run("pg_ctl", action, "-D", self.data, *flags)
 
     def _is_there(self, pid: int) -> bool:
         """Whether the server's user has such a process.

@@ -12,7 +12,7 @@ from typing import Final
 
 from mrtuner import notation
 
-#: Parameters whose elements ALTER SYSTEM quotes one by one (GUC_LIST_QUOTE).
+#: Parameters whose elements ALTER SYSTEM quotes one by one (GUC_LIST_QUOTE): 'a, b' is one library.
 #: Source: src/bin/pg_dump/dumputils.c, variable_is_guc_list_quote.
 LIST_QUOTED: Final = frozenset({
     "local_preload_libraries", "search_path", "session_preload_libraries",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mrtuner.errors import MissingPart, Refused
 from mrtuner.postgres.connect import translated
+from mrtuner.postgres.reader import refused
 from mrtuner.postgres.sql import query
 
 if TYPE_CHECKING:
@@ -159,9 +160,9 @@ class Explainer:
         except psycopg.OperationalError as error:
             if self.conn.closed or self.conn.broken:
                 raise
-            raise CannotExplain(_reason(error)) from None
+            raise CannotExplain(refused(error)) from None
         except psycopg.Error as error:
-            raise CannotExplain(_reason(error)) from None
+            raise CannotExplain(refused(error)) from None
         finally:
             if not self.conn.closed:
                 self.conn.execute("ROLLBACK TO SAVEPOINT explained")
@@ -210,7 +211,3 @@ def _refuse_several(text: str) -> None:
     """Refuse several statements: whatever follows a semicolon would be run, not explained."""
     if ";" in text.rstrip().rstrip(";"):
         raise CannotExplain("its text contains a semicolon, so it could be several statements")
-
-
-def _reason(error: Exception) -> str:
-    return str(error).partition("\n")[0]

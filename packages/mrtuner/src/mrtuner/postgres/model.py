@@ -37,8 +37,6 @@ class Setting:
     context: str
     boot_val: str | None
     reset_val: str | None
-    min_val: str | None
-    max_val: str | None
     enumvals: tuple[str, ...]
     pending_restart: bool
     origin: Origin
@@ -139,8 +137,6 @@ class Relation:
     live_rows: int
     dead_rows: int
     written: int  # inserts + updates + deletes
-    vacuums: int
-    analyzes: int
     rows: int = 0  # reltuples, which autovacuum uses
     options: tuple[str, ...] = ()  # reloptions: fillfactor=90
     changed: int = 0  # updates + deletes
@@ -245,8 +241,7 @@ class Activity:
     """Counters of one window, from the last reset of statistics (or the last sample) until now.
 
     Source: pg_stat_wal; pg_stat_checkpointer (pg_stat_bgwriter before 17); pg_stat_io since 16;
-    pg_stat_database; pg_stat_user_tables. What the version does not have, or the role may not see,
-    is None.
+    pg_stat_database. What the version does not have, or the role may not see, is None.
     """
 
     window: float  # seconds
@@ -255,15 +250,10 @@ class Activity:
     checkpoints_requested: int | None
     temp_files: int | None
     temp_bytes: Bytes | None
-    dead_rows: int | None  # updates + deletes in the current database
-    live_rows: int | None
-    blocks_read: int | None
-    blocks_hit: int | None
     commits: int | None
     backend_writes: int | None  # buffers written by backends themselves
     clean_stops: int | None  # maxwritten_clean
     background_writes: int | None = None  # buffers written by checkpointer and background writer
-    backend_fsyncs: int | None = None
     evictions: int | None = None  # by backends to make room; 16 and later (pg_stat_io)
     wal_buffers_full: int | None = None  # 14 and later
     active_ms: int | None = None  # all sessions' time in statements; 14 and later

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from mrtuner.postgres.model import Server
 
 T = TypeVar("T")
-Choice = TypeVar("Choice", bound=StrEnum)
 
 #: The version to tune for if none is given.
 NEWEST = 18

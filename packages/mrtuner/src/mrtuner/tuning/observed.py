@@ -176,7 +176,6 @@ def _buffer_writes(activity: Activity) -> BufferWrites | None:
         activity.window,
         activity.background_writes,
         activity.evictions,
-        activity.backend_fsyncs,
     )
 
 

@@ -249,7 +249,6 @@ class BufferWrites:
     window: float
     by_others: int | None = None  # checkpointer and background writer
     evictions: int | None = None  # by sessions, clean and dirty; 16 and later
-    fsyncs: int | None = None  # by sessions: the checkpointer's queue was full
 
     @property
     def share(self) -> float | None:

@@ -8,7 +8,6 @@ only comparing the rows can show that they were the same.
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Final
 
 from mrtuner.vacuum.model import Rates, Table, ToastAmplification
@@ -19,15 +18,6 @@ _FEW: Final = 100
 _MUCH: Final = 0.5
 #: TOAST chunks written per dead one, within which values keep their size.
 _SAME_SIZE: Final = (0.9, 1.1)
-
-
-def chunks(size: int, chunk: int) -> int:
-    """Return the number of chunks of a value of `size` bytes as stored (after any compression).
-
-    >>> chunks(10_000, 1996), chunks(10_240, 1996), chunks(9_980, 1996)
-    (6, 6, 5)
-    """
-    return ceil(size / chunk)
 
 
 def amplification(table: Table, rates: Rates) -> ToastAmplification | None:

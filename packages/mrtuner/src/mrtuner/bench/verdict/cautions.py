@@ -12,7 +12,7 @@ from mrtuner.bench.record.model import Record
 from mrtuner.bench.verdict.pairs import ALPHA, covers_a_cycle, pairs, throughput
 from mrtuner.stats.comparison import FEWEST_BLOCKS, Verdict
 from mrtuner.stats.steady import CV_REFUSE, CV_WARN, HALF_RUN_DRIFT, half_run_drift, robust_cv
-from mrtuner.wording import plural, plural_is, plural_was
+from mrtuner.wording import plural, plural_was
 
 if TYPE_CHECKING:
     from mrtuner.bench.verdict.judge import CellVerdict
@@ -50,7 +50,8 @@ def refusals(record: Record, cell: GridCell, variant: str, finished: int) -> Ite
         if busy > _SATURATED:
             yield f"pgbench was busy {busy * 100:.0f} % of the time with {name!r}: use more threads"
     if finished < FEWEST_BLOCKS:
-        yield f"{plural_is(finished, 'block')} too few: a proof needs {FEWEST_BLOCKS} or more"
+        few = f"{plural(finished, 'block')} {'is' if finished == 1 else 'are'} too few"
+        yield f"{few}: a proof needs {FEWEST_BLOCKS} or more"
 
 
 def cautions(record: Record, one: CellVerdict) -> Iterator[str]:

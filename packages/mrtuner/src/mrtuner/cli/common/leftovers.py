@@ -49,14 +49,14 @@ def _dropped(session: Connection, databases: Sequence[Marked]) -> list[str]:
     import psycopg
 
     from mrtuner.bench.server import scratch
+    from mrtuner.postgres.reader import refused
 
     gone: list[str] = []
     for one in databases:
         try:
             gone += scratch.drop(session, one.template)
         except psycopg.Error as error:
-            reason = str(error).partition("\n")[0]
-            terminal.print_note(f"warning: {one.template} cannot be dropped: {reason}")
+            terminal.print_note(f"warning: {one.template} cannot be dropped: {refused(error)}")
     return gone
 
 

@@ -10,7 +10,7 @@ Times are integers of jiffies, 1/HZ s.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median, median_high
 from typing import Annotated, Final
@@ -35,11 +35,6 @@ class Band:
     @classmethod
     def exactly(cls, seconds: float) -> Band:
         return cls(seconds, seconds, seconds)
-
-    @classmethod
-    def told(cls, found: Mapping[str, float] | None) -> Band | None:
-        """Return the span in a document; None if there is none."""
-        return None if found is None else cls(found["low"], found["mid"], found["high"])
 
     @classmethod
     def over(cls, spans: Iterable[Band]) -> Band:

@@ -66,10 +66,6 @@ def peaks(history: History, about: HistoryPeriod) -> Peaks:
             backend_writes=None,
             temp_files=highest["temp_files"],
             temp_bytes=_bytes(highest["temp_bytes"]),
-            dead_rows=_sum(highest["rows_updated"], highest["rows_deleted"]),
-            live_rows=None,
-            blocks_read=highest["blocks_read"],
-            blocks_hit=highest["blocks_hit"],
             commits=highest["commits"],
             active_ms=highest["active_ms"],
             parallel_planned=highest["parallel_planned"],
@@ -86,8 +82,7 @@ _CHECKPOINTS: Final = (
     "timed", "requested", "clean_stops", "buffers_written", "buffers_cleaned"
 )  # fmt: skip
 _DATABASES: Final = (
-    "temp_files", "temp_bytes", "rows_updated", "rows_deleted", "blocks_read", "blocks_hit",
-    "commits", "active_ms", "parallel_planned", "parallel_launched",
+    "temp_files", "temp_bytes", "commits", "active_ms", "parallel_planned", "parallel_launched",
 )  # fmt: skip
 
 

@@ -196,8 +196,7 @@ def _server(history: History, about: HistoryPeriod, known: Facts) -> Server | No
 _SETTINGS: Final = ("value", "unit", "origin", "pending")
 _NOTHING: Final = Activity(
     window=0.0, wal_bytes=None, checkpoints_timed=None, checkpoints_requested=None,
-    temp_files=None, temp_bytes=None, dead_rows=None, live_rows=None, blocks_read=None,
-    blocks_hit=None, commits=None, backend_writes=None, clean_stops=None,
+    temp_files=None, temp_bytes=None, commits=None, backend_writes=None, clean_stops=None,
 )  # fmt: skip
 
 
@@ -244,8 +243,6 @@ def _setting(name: str, row: Mapping[str, Any], of: Parameter | None) -> Setting
         context=of.context if of else "internal",
         boot_val=None,
         reset_val=row["value"],
-        min_val=None,
-        max_val=None,
         # The server's build options are not known, so words that depend on them are left out.
         enumvals=tuple(word for word in of.enum if word not in of.build) if of else (),
         pending_restart=bool(row["pending"]),

@@ -14,8 +14,7 @@ from mrtuner.facts import Missing
 from mrtuner.history.recording.program import Place, Rows
 from mrtuner.history.recording.source import HIDES, Source, Type
 from mrtuner.postgres.local import postmaster
-from mrtuner.postgres.reader import refused
-from mrtuner.postgres.sql import query
+from mrtuner.postgres.reader import refused, rows_of
 
 if TYPE_CHECKING:
     from psycopg.abc import Buffer
@@ -234,10 +233,7 @@ class Sampler:
         self.missing[source.name] = Missing(source.name, why, hint=hint)
 
     def _dicts(self, name: str) -> list[dict[str, Any]]:
-        from psycopg.rows import dict_row
-
-        with self.conn.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(query(name, self.conn.info.server_version)).fetchall()
+        return rows_of(self.conn, name, self.conn.info.server_version)
 
 
 @dataclass(slots=True)

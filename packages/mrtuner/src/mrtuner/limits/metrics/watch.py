@@ -26,7 +26,7 @@ from mrtuner.limits.metrics.read import FEWEST
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.local import postmaster
-from mrtuner.postgres.sql import query
+from mrtuner.postgres.reader import rows_of
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -146,11 +146,8 @@ def _sight(about: Row, host: WatchedHost | None, version_num: int) -> list[str]:
 
 
 def _row(conn: Connection, name: str) -> Row:
-    from psycopg.rows import dict_row
-
-    with conn.cursor(row_factory=dict_row) as cursor:
-        (row,) = cursor.execute(query(name, conn.info.server_version)).fetchall()
-        return row
+    (row,) = rows_of(conn, name, conn.info.server_version)
+    return row
 
 
 # The watch.

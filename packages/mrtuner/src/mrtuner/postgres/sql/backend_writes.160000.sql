@@ -4,7 +4,6 @@ SELECT extract(epoch FROM clock_timestamp() - max(stats_reset))::float AS second
        coalesce(sum(writes), 0)::bigint AS backend_writes, -- before 18
        (coalesce(sum(write_bytes), 0) / current_setting('block_size')::int)::bigint -- since 18
            AS backend_writes, -- since 18
-       coalesce(sum(fsyncs), 0)::bigint AS backend_fsyncs,
        coalesce(sum(evictions), 0)::bigint AS evictions
 FROM pg_catalog.pg_stat_io
 WHERE backend_type = 'client backend' AND object = 'relation' AND context = 'normal'

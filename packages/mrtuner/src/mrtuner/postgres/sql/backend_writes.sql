@@ -1,5 +1,4 @@
 -- Before 16 these also count new pages and bulk operations, and evictions are not counted.
 SELECT extract(epoch FROM clock_timestamp() - stats_reset)::float AS seconds,
-       buffers_backend AS backend_writes, buffers_backend_fsync AS backend_fsyncs,
-       NULL::bigint AS evictions
+       buffers_backend AS backend_writes, NULL::bigint AS evictions
 FROM pg_catalog.pg_stat_bgwriter

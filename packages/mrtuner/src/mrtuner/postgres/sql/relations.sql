@@ -1,14 +1,12 @@
 -- Pick first, measure then: a size needs a lock on the table.
 SELECT current_database() AS database, schemaname AS schema, b.relname AS name,
        coalesce(pg_total_relation_size(relid), 0) AS size,
-       live_rows, dead_rows, written, vacuums, analyzes,
+       live_rows, dead_rows, written,
        greatest(c.reltuples, 0)::bigint AS rows, coalesce(c.reloptions, '{}') AS options,
        changed, updated, hot_updated, newpage_updated
 FROM (
     SELECT relid, schemaname, relname, n_live_tup AS live_rows, n_dead_tup AS dead_rows,
            n_tup_ins + n_tup_upd + n_tup_del AS written,
-           vacuum_count + autovacuum_count AS vacuums,
-           analyze_count + autoanalyze_count AS analyzes,
            n_tup_upd + n_tup_del AS changed, n_tup_upd AS updated, n_tup_hot_upd AS hot_updated,
            NULL::bigint AS newpage_updated -- before 16
            n_tup_newpage_upd AS newpage_updated -- since 16

@@ -1,5 +1,6 @@
 -- What our own session has set is shown as it was before.
-SELECT name, CASE WHEN source = 'session' THEN reset_val ELSE setting END AS setting, unit, vartype, context, boot_val, reset_val, min_val, max_val,
+SELECT name, CASE WHEN source = 'session' THEN reset_val ELSE setting END AS setting, unit,
+       vartype, context, boot_val, reset_val,
        coalesce(enumvals, '{}') AS enumvals, pending_restart, source, sourcefile, sourceline
 FROM pg_catalog.pg_settings
 ORDER BY name

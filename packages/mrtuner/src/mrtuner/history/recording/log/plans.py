@@ -46,7 +46,6 @@ _MARK: Final = " plan:\n"
 _INSTEAD: Final = "Set auto_explain.log_format = 'json'."
 #: Nodes whose children are partitions, or other parts of one whole.
 _PARTS: Final = frozenset({"Append", "Merge Append"})
-_NAMES: Final = ("Relation Name", "Index Name")
 #: What makes a node another one, in the order in which it is told. Values are PostgreSQL's words.
 _KINDS: Final = ("Strategy", "Partial Mode", "Operation", "Join Type")
 _USUAL: Final = frozenset({"Plain", "Simple", "Inner", "Select"})
