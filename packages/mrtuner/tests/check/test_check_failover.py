@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import struct
 import subprocess
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from types import MappingProxyType
 from typing import Any
 
@@ -67,33 +69,61 @@ def test_commits_that_wait_for_more_standbys_than_there_are(new_cluster: NewClus
         assert [one.id for one in checked(primary).findings] == ["synchronous-standby-single"]
 
 
+@contextmanager
+def _stored(dsn: str, slot: str, place: Path) -> Iterator[None]:
+    """A pg_receivewal that reports what it has stored, as Barman's does."""
+    program = debian_binaries(18).program("pg_receivewal")
+    with subprocess.Popen(
+        [program, "--synchronous", "--slot", slot, "-D", place, "-d", dsn],
+        stderr=subprocess.DEVNULL,
+    ) as receiver:
+        try:
+            yield
+        finally:
+            receiver.terminate()
+
+
+def test_a_standby_cannot_stand_in_for_a_program_before_it_on_the_list(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    """Commits wait for what is first, which stores WAL and never replays it."""
+    with standby_of(new_cluster(), "a") as (primary, _):
+        sql(primary.dsn(), "CREATE TABLE t (a int)",
+            "SELECT pg_create_physical_replication_slot('barman', true)")  # fmt: skip
+        with _stored(f"{primary.dsn()} application_name=barman_receive_wal", "barman", tmp_path):
+            configured(primary, "synchronous_standby_names", "FIRST 1 (barman_receive_wal, a)")
+            until(lambda: sql(primary.dsn(), "SELECT application_name, sync_state "
+                              "FROM pg_stat_replication ORDER BY 1")
+                  == [("a", "potential"), ("barman_receive_wal", "sync")])  # fmt: skip
+            assert found(primary, "synchronous-standby-missing") == []
+            configured(primary, "synchronous_commit", "remote_apply")
+            with psycopg.connect(primary.dsn(), autocommit=True) as session:
+                pid = session.info.backend_pid
+                hung = Thread(target=session.execute, args=("INSERT INTO t VALUES (1)",))
+                hung.start()
+                waits = f"SELECT wait_event FROM pg_stat_activity WHERE pid = {pid}"
+                until(lambda: sql(primary.dsn(), waits) == [("SyncRep",)])
+                (missing,) = found(primary, "synchronous-standby-missing")
+                configured(primary, "synchronous_standby_names", "ANY 1 (barman_receive_wal, a)")
+                hung.join()
+            assert missing.text == (
+                "no synchronous standby is of use, but synchronous_standby_names is "
+                "'FIRST 1 (barman_receive_wal, a)'"
+            )
+            assert found(primary, "synchronous-standby-missing") == []
+
+
 @pytest.mark.parametrize("major", [13, 18])
 def test_commits_may_wait_for_a_program_that_only_stores_wal(
     major: int, new_cluster: NewCluster, tmp_path: Path
 ) -> None:
     """As Barman does. It is no standby: none follows, and one has left its slot."""
-    program = debian_binaries(18).program("pg_receivewal")
     primary = new_cluster(major)
     for name in ("barman", "berlin"):
         sql(primary.dsn(), f"SELECT pg_create_physical_replication_slot('{name}', true)")
     configured(primary, "synchronous_standby_names", "barman_receive_wal")
     assert len(found(primary, "synchronous-standby-missing")) == 1
-    dsn = f"{primary.dsn()} application_name=barman_receive_wal"
-    command: list[str | Path] = [
-        program,
-        "--synchronous",
-        "--slot",
-        "barman",
-        "-D",
-        tmp_path,
-        "-d",
-        dsn,
-    ]
-    with (
-        subprocess.Popen(command, stderr=subprocess.DEVNULL) as receiver,
-        ExitStack() as stack,
-    ):
-        stack.callback(receiver.terminate)
+    with _stored(f"{primary.dsn()} application_name=barman_receive_wal", "barman", tmp_path):
         until(lambda: sql(primary.dsn(), "SELECT sync_state, state FROM pg_stat_replication")
               == [("sync", "streaming")])  # fmt: skip
         told = {one.id: one.text for one in checked(primary).findings}

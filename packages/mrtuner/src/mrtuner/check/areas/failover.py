@@ -39,7 +39,10 @@ def _waited_for(state: State) -> tuple[int, list[Standby], list[Standby]] | None
         one for one in listed
         if one.state in _RELEASES and (one.replays or level != "remote_apply")
     ]  # fmt: skip
-    return int(asked[1]) if asked else 1, count, [one for one in listed if one not in count]
+    useless = [one for one in listed if one not in count]
+    if any(one.sync_state == "sync" for one in useless):  # those after it on the list cannot help
+        count = [one for one in count if one.sync_state == "sync"]
+    return int(asked[1]) if asked else 1, count, useless
 
 
 @check(
