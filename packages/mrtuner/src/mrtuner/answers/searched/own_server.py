@@ -266,7 +266,7 @@ class _Run:
             cell=GridCell(workload.name, made.load.scale or 1, clients, rate),
             threads=threads(clients), schedule=made.schedule, seed=made.seed,
             program=self.program, host=tuning.host, kept=self.directory, progress=shown,
-            taken=len(made.trials) + len(made.ablation), recordable=not made.load.statements,
+            recordable=not made.load.statements,
         )  # fmt: skip
 
 
