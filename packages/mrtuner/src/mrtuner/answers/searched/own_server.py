@@ -166,9 +166,10 @@ def resume(
     _require_database(found, copied)
     machine: MachineInputs = {**found.machine}  # type: ignore[typeddict-item]
     with locked(directory), _server(server_bin, checked(machine), tell) as own:
-        require_same(found, own.version)
         tuning = tune(own.dsn, **machine)
         known = _with_memory(own.known(), tuning)
+        require_same(found, own.version, tuning)
+        _require_accepted(found, known)
         inside = None if copied is None else _copied(own, copied, tuning, tell)
         workload = _workload(found, inside)
         run = _Run(found, own, known, workload, directory, pgbench(server_bin), tell)
@@ -231,8 +232,11 @@ class _Run:
     def start_from(self, tuning: Tuning) -> None:
         """Take the advice, and what else one might use."""
         advised = {one.name: one.value for one in tuning.changes}
-        self.made.advice = _texts(advised, self.known)
-        self.made.baselines = _baselines(tuning, self.known, self.tell)
+        advice = self.made.advice = _texts(advised, self.known)
+        self.made.baselines = {
+            origin: kept_in(side, advice, self.made.keep)
+            for origin, side in _baselines(tuning, self.known, self.tell).items()
+        }
         recall(self.made, tuning)
 
     def carried_out(self, tuning: Tuning, progress: Shown) -> Search:
@@ -283,10 +287,17 @@ def _require_enough(rate: float | None, planned: Schedule) -> None:
 
 def recall(made: Search, tuning: Tuning) -> None:
     """Note the machine, and what earlier searches of this load found on it."""
-    known = tuning.situation
-    made.cpus = None if known.cpus is None else known.cpus.count
-    made.memory = None if known.memory is None else int(known.memory.size)
+    made.cpus, made.memory = _machine(tuning)
     made.earlier = record.earlier(made)
+
+
+def _machine(tuning: Tuning) -> tuple[int | None, int | None]:
+    """Return CPUs and memory [bytes], each None if unknown."""
+    known = tuning.situation
+    return (
+        None if known.cpus is None else known.cpus.count,
+        None if known.memory is None else int(known.memory.size),
+    )
 
 
 def carried_out(
@@ -327,7 +338,9 @@ class Clock:
 
     def __init__(self, made: Search, shown: Progress | None, tell: Tell) -> None:
         self.budget, self.shown, self.tell = made.schedule.budget, shown, tell
-        self.spent = sum(one.seconds for one in made.trials)
+        once = (made.calibration, made.confirmation, made.reduced)
+        done = (*made.trials, *once, *(one.measured for one in made.ablation))
+        self.spent = sum(one.seconds for one in done if one is not None)
         self.began = time.monotonic()
 
     def begin(self) -> None:
@@ -354,7 +367,7 @@ class Clock:
         from mrtuner.bench.engine.events import Event
 
         if self.shown is not None:
-            spent = min(self.spent + time.monotonic() - self.began, self.budget)
+            spent = self.spent + time.monotonic() - self.began
             self.shown(Event(stage, round(spent), round(self.budget), text))
 
 
@@ -407,6 +420,12 @@ def _baselines(tuning: Tuning, known: Server, tell: Tell) -> dict[str, dict[str,
     return found | {"pgtune": _texts(kept, known)}
 
 
+def kept_in(side: Settings, advice: Settings, keep: Collection[str]) -> dict[str, str]:
+    """Return a side with the settings to keep as the advice has them, or does not."""
+    others = {name: text for name, text in side.items() if name not in keep}
+    return others | {name: text for name, text in advice.items() if name in keep}
+
+
 def _texts(side: Settings, known: Server) -> dict[str, str]:
     """Return settings in their shortest form, without those that are the default anyway."""
     texts = {name: known.shown(name, text) for name, text in side.items()}
@@ -428,13 +447,17 @@ def costs(tuning: Tuning, known: Server, side: Settings, *, live: bool = False) 
     )
 
 
-def require_same(found: Search, postgres: str, server: str | None = None) -> None:
-    """Refuse to go on with another version, or on another server."""
+def require_same(found: Search, postgres: str, tuning: Tuning, server: str | None = None) -> None:
+    """Refuse to go on with another version, on another server or on another machine."""
+    cpus, memory = _machine(tuning)
+    begun = found.cpus is not None or found.memory is not None
+    machine = (("CPUs", found.cpus, cpus), ("memory", _size(found.memory), _size(memory)))
     changed = [
         f"{name} was {before}, is {now}"
         for name, before, now in (
             ("MrTuner", found.mrtuner, __version__), ("PostgreSQL", found.postgres, postgres),
             ("the server", found.load.server or "our own", server or "our own"),
+            *(machine if begun else ()),
         )
         if before != now
     ]  # fmt: skip
@@ -442,6 +465,28 @@ def require_same(found: Search, postgres: str, server: str | None = None) -> Non
         raise Refused(
             f"the search was begun otherwise: {'; '.join(changed)}",
             "Continue it there and with those, or begin another in a new directory.",
+        )
+
+
+def _size(memory: int | None) -> str | None:
+    """Return memory in words: a kernel's update changes it by some kilobytes."""
+    return None if memory is None else pretty_bytes(Bytes(memory))
+
+
+def _require_accepted(found: Search, known: Server) -> None:
+    """Refuse a build that does not accept what the search has tried, or is to try."""
+    searched = ({one.name: text} for one in found.searched for text in one.values)
+    sides = (found.advice, *(one.settings for one in found.trials), *searched)
+    refused = {
+        name
+        for side in sides
+        for name, text in side.items()
+        if text not in known.accepted.get(name, (text,))
+    }
+    if refused:
+        raise Refused(
+            f"this build of PostgreSQL does not accept every value of {', '.join(sorted(refused))}",
+            "Continue with the build that the search began with: give it with --server-bin.",
         )
 
 
