@@ -136,8 +136,8 @@ def test_what_is_no_search_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"cpus": 99}, "CPUs was 99, is "),
-        ({"memory": 1 << 50}, "memory was 1024 TB, is "),
+        ({"cpus": 99}, "the number of CPUs was 99, is "),
+        ({"memory": 1 << 50}, "the memory was 1024 TB, is "),
         ({"advice": {"wal_compression": "gzip"}}, "does not accept every value of wal_compression"),
     ],
 )

@@ -21,8 +21,8 @@ from mrtuner.answers.searched.own_server import (
     locked,
     plain,
     recall,
-    require_same,
 )
+from mrtuner.answers.searched.resuming import require_same
 from mrtuner.bench.record.model import now
 from mrtuner.change.settings import apply as changing
 from mrtuner.change.settings import live

@@ -13,6 +13,12 @@ from mrtuner import __version__
 from mrtuner.answers.proof.loads import Wish, ask, database_name, threads
 from mrtuner.answers.proof.prove import busy, pgbench
 from mrtuner.answers.remembered import Tell, silent
+from mrtuner.answers.searched.resuming import (
+    machine_of,
+    require_accepted,
+    require_database,
+    require_same,
+)
 from mrtuner.answers.searched.statements import (
     MOST,
     left_out,
@@ -24,7 +30,7 @@ from mrtuner.bench.plan.model import fresh_seed
 from mrtuner.bench.record.model import now
 from mrtuner.bench.server import scratch
 from mrtuner.bench.server.copying import database_size
-from mrtuner.errors import MrTunerError, Refused, UsageError
+from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.inputs import MachineInputs, checked
 from mrtuner.search import record
 from mrtuner.search.model import (
@@ -163,13 +169,13 @@ def resume(
     found = record.load(directory)
     if found.result is not None:
         return found
-    _require_database(found, copied)
+    require_database(found, copied)
     machine: MachineInputs = {**found.machine}  # type: ignore[typeddict-item]
     with locked(directory), _server(server_bin, checked(machine), tell) as own:
         tuning = tune(own.dsn, **machine)
         known = _with_memory(own.known(), tuning)
         require_same(found, own.version, tuning)
-        _require_accepted(found, known)
+        require_accepted(found, known)
         inside = None if copied is None else _copied(own, copied, tuning, tell)
         workload = _workload(found, inside)
         run = _Run(found, own, known, workload, directory, pgbench(server_bin), tell)
@@ -190,22 +196,6 @@ def _require_space(size: Bytes, own: OwnServer, tuning: Tuning) -> None:
     """Require space for the data [bytes] of each server; Refused if there is too little."""
     copies = 2 if own.may_have_twin(tuning.host) else 1
     scratch.require_space(Bytes(copies * size), _RESERVE, tuning.host)
-
-
-def _require_database(found: Search, copied: str | None) -> None:
-    """Refuse to go on with other data than the search began with."""
-    wanted = found.load.database
-    if (wanted is None) is not (copied is None):
-        raise UsageError(
-            f"the search ran on {'pgbench tables' if wanted is None else f'a copy of {wanted}'}",
-            "Leave the connection string out."
-            if wanted is None
-            else "Give the connection string of that database again: no record has it.",
-        )
-    if copied is not None and (name := database_name(copied)) != wanted:
-        raise Refused(
-            f"the search ran on a copy of {wanted}, not of {name}", "Give that database again."
-        )
 
 
 def _with_memory(known: Server, tuning: Tuning) -> Server:
@@ -287,17 +277,8 @@ def _require_enough(rate: float | None, planned: Schedule) -> None:
 
 def recall(made: Search, tuning: Tuning) -> None:
     """Note the machine, and what earlier searches of this load found on it."""
-    made.cpus, made.memory = _machine(tuning)
+    made.cpus, made.memory = machine_of(tuning)
     made.earlier = record.earlier(made)
-
-
-def _machine(tuning: Tuning) -> tuple[int | None, int | None]:
-    """Return CPUs and memory [bytes], each None if unknown."""
-    known = tuning.situation
-    return (
-        None if known.cpus is None else known.cpus.count,
-        None if known.memory is None else int(known.memory.size),
-    )
 
 
 def carried_out(
@@ -445,49 +426,6 @@ def costs(tuning: Tuning, known: Server, side: Settings, *, live: bool = False) 
         memory=None if budget is None else int(budget.total),
         replay=f"{fast} to {slow} for {pretty_bytes(wal)} of WAL (max_wal_size), {pace.how}",
     )
-
-
-def require_same(found: Search, postgres: str, tuning: Tuning, server: str | None = None) -> None:
-    """Refuse to go on with another version, on another server or on another machine."""
-    cpus, memory = _machine(tuning)
-    begun = found.cpus is not None or found.memory is not None
-    machine = (("CPUs", found.cpus, cpus), ("memory", _size(found.memory), _size(memory)))
-    changed = [
-        f"{name} was {before}, is {now}"
-        for name, before, now in (
-            ("MrTuner", found.mrtuner, __version__), ("PostgreSQL", found.postgres, postgres),
-            ("the server", found.load.server or "our own", server or "our own"),
-            *(machine if begun else ()),
-        )
-        if before != now
-    ]  # fmt: skip
-    if changed:
-        raise Refused(
-            f"the search was begun otherwise: {'; '.join(changed)}",
-            "Continue it there and with those, or begin another in a new directory.",
-        )
-
-
-def _size(memory: int | None) -> str | None:
-    """Return memory in words: a kernel's update changes it by some kilobytes."""
-    return None if memory is None else pretty_bytes(Bytes(memory))
-
-
-def _require_accepted(found: Search, known: Server) -> None:
-    """Refuse a build that does not accept what the search has tried, or is to try."""
-    searched = ({one.name: text} for one in found.searched for text in one.values)
-    sides = (found.advice, *(one.settings for one in found.trials), *searched)
-    refused = {
-        name
-        for side in sides
-        for name, text in side.items()
-        if text not in known.accepted.get(name, (text,))
-    }
-    if refused:
-        raise Refused(
-            f"this build of PostgreSQL does not accept every value of {', '.join(sorted(refused))}",
-            "Continue with the build that the search began with: give it with --server-bin.",
-        )
 
 
 @contextmanager
