@@ -33,7 +33,6 @@ from mrtuner.postgres.connect import connect
 from mrtuner.search import procedure, record, server
 from mrtuner.search.conclusion import interval
 from mrtuner.search.model import Measured, Search, Settings, Trial
-from mrtuner.search.race import Raced
 from mrtuner.search.text import span
 from mrtuner.tables import aligned
 from mrtuner.units import Bytes, MiB, pretty_bytes
@@ -114,19 +113,23 @@ _AGAIN_SEED = 10_000
 
 
 class AdviceTwice(server.Measurements):
-    """Both sides run with the advice, whatever they should be."""
-
-    advised: Settings
+    """Both sides run with the advice, whatever they should be, and restart as those would."""
 
     def warm_up(self, advice: Settings) -> None:
-        self.advised = advice
         super().warm_up(advice)
+        for own in self.own:
+            own.put = partial(_as_advised, own, own.put, advice)  # type: ignore[method-assign]
 
-    def race(
-        self, _first: Settings, _second: Settings, pairs: int, enough: Callable[[Raced], bool],
-        title: str,
-    ) -> Raced:  # fmt: skip
-        return super().race(self.advised, self.advised, pairs, enough, title)
+
+def _as_advised(
+    own: server.OwnServer, put: Callable[..., None], advice: Settings, wanted: Settings, *,
+    restart: bool,
+) -> None:  # fmt: skip
+    """Restart or reload as for the wanted side, but with the advice."""
+    if own.settings is not None:
+        own.settings = dict(advice) if own.settings == wanted else {"those of": "the other side"}
+    put(advice, restart=restart)
+    own.settings = dict(wanted)
 
 
 def main() -> None:
@@ -295,7 +298,7 @@ def _tell(rows: Sequence[Mapping[str, Any]]) -> None:
         (
             one["load"], one["proposals"], f"{one.get('trials', '')} ({one.get('proposed', '')})",
             ", ".join(one.get("binds", ())),
-            one.get("failed") or ("found" if one["found"] else "nothing"),
+            one.get("failed") or ended(one),
             _gain(one.get("winner against the advice")), _gain(one.get("once more")), _changed(one),
         )
         for one in rows
@@ -308,6 +311,14 @@ def _tell(rows: Sequence[Mapping[str, Any]]) -> None:
         say(line)
     for line in summary(rows):
         say(line)
+
+
+def ended(one: Mapping[str, Any]) -> str:
+    """How a search ended: with nothing only if a verdict was possible."""
+    winner = one["winner against the advice"]
+    if one["found"]:
+        return "found"
+    return "no verdict" if winner is None or winner["refused"] else "nothing"
 
 
 def _changed(one: Mapping[str, Any]) -> str:
@@ -344,10 +355,15 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             f"unknown: {len(undecided)} of {len(found)} results may be slower than the advice by "
             f"over {DELTA:.0%}: their intervals once more reach so far"
         )
-    same = [one for one in done if one["load"] == "same"]
-    yield f"same: {sum(one['found'] for one in same)} of {len(same)} found something"
+    unjudged = [one for one in done if ended(one) == "no verdict"]
+    if unjudged:
+        yield f"unknown: {len(unjudged)} of {len(done)} searches ended without a verdict"
+    judged = [one for one in done if one not in unjudged]
+    same = [one for one in judged if one["load"] == "same"]
+    yield f"same: {sum(one['found'] for one in same)} of {len(same)} with a verdict found something"
     yield (
-        f"{len(done)} searches with {sum(one['proposed'] for one in done)} proposals in all: "
+        f"{len(judged)} searches with a verdict, and "
+        f"{sum(one['proposed'] for one in judged)} proposals in all: "
         f"{len(found)} found something; once more, {sum(one['held'] for one in found)} of these "
         f"were faster than the advice, and {len(lost)} slower by over {DELTA:.0%}"
     )

@@ -22,6 +22,8 @@ Each search starts from the advice for {cpus} CPUs and {memory}, on an embedded 
   95 % interval.
 - *Seen from*: a gain that large would have been seen with 80 % power.
 - Where nothing is found, the advice stays, so nothing is lost.
+- *No verdict*: runs varied too much, or other programs took too much of the machine. That does not
+  count as nothing found.
 - *Once more* is what was found, in fresh pairs on a fresh server after the search had ended.
 - `same` runs with the advice on both sides, whatever is proposed: it must find nothing.
 - Trials are initdb's defaults and PgTune's values, then what is proposed until half of the time is
@@ -86,7 +88,7 @@ def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
     if "failed" in one:
         return (*head, "", "", "", f"**unknown**: {one['failed']}", "", "", "")
     winner = one["winner against the advice"]
-    refused = " (no verdict: too noisy)" if winner and winner["refused"] else ""
+    refused = " (no verdict)" if winner and winner["refused"] else ""
     return (
         *head, ", ".join(one["binds"]), f"{one['trials']} ({one['proposed']})", _gain(one["noise"]),
         _gain(winner) + refused, _seen(winner),
@@ -104,7 +106,9 @@ def _changed(one: Mapping[str, Any]) -> str:
     found = one["differences"]
     if len(found) > _NAMED:
         return f"{len(found)} settings ({_FROM.get(one['from'], 'proposed')})"
-    return ", ".join(f"`{each['name']}` = {each['found']}" for each in found) or "nothing"
+    winner = one["winner against the advice"]
+    nothing = "no verdict" if winner is None or winner["refused"] else "nothing"
+    return ", ".join(f"`{each['name']}` = {each['found']}" for each in found) or nothing
 
 
 def _gain(seen: Mapping[str, Any] | None) -> str:

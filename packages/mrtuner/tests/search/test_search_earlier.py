@@ -10,7 +10,7 @@ from search_surface import Surface, new_search, procedure
 
 from mrtuner.errors import MrTunerError
 from mrtuner.search import record, text
-from mrtuner.search.model import Earlier, Search
+from mrtuner.search.model import Earlier, Search, SearchedLoad, SearchedStatement
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +69,30 @@ def test_a_search_of_another_load_is_not_used_nor_one_that_found_nothing(found: 
     assert found.result is not None
     record.remember(replace(found, result=replace(found.result, found=False)))
     assert record.earlier(like(found)) == []
+
+
+def test_the_same_statements_are_the_same_load_however_often_they_were_called(
+    found: Search,
+) -> None:
+    def load(text: str, calls: int) -> SearchedLoad:
+        one = SearchedStatement(
+            text=text, calls=calls, seconds=calls / 10, rows=None, left_out=None
+        )
+        other = replace(one, text=f"{text} {calls}", left_out="it has no values")
+        return replace(found.load, scale=None, database="shop", statements=(one, other))
+
+    record.remember(replace(found, load=load("SELECT $1", 7)))
+    assert len(record.earlier(like(found, load=load("SELECT $1", 8)))) == 1
+    assert record.earlier(like(found, load=load("SELECT $1, $2", 7))) == []
+    assert record.earlier(like(found, load=replace(load("SELECT $1", 7), database="other"))) == []
+
+
+@pytest.mark.parametrize(("scale", "same"), [(80, True), (125, True), (126, False), (79, False)])
+def test_about_the_same_scale_is_the_same_load(found: Search, scale: int, same: bool) -> None:
+    """The default scale may follow the free disk."""
+    record.remember(replace(found, load=replace(found.load, scale=100)))
+    search = like(found, load=replace(found.load, scale=scale))
+    assert bool(record.earlier(search)) is same
 
 
 def test_what_cannot_be_read_is_told(found: Search, tmp_path: Path) -> None:

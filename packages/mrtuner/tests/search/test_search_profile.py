@@ -11,7 +11,7 @@ from mrtuner.bench.plan.model import GridCell
 from mrtuner.catalog import parameters
 from mrtuner.inputs import MAJORS
 from mrtuner.search.model import BindingEvidence
-from mrtuner.search.profile import evidence, of_run, table
+from mrtuner.search.profile import evidence, most_images, of_run, table
 from mrtuner.stats.histogram import Histogram
 
 CELL = GridCell("tpcb", 1, 2)
@@ -44,6 +44,31 @@ def test_counters_are_per_transaction() -> None:
     assert found["WAL volume"].value == 0.05
     assert not found["WAL volume"].binds
     assert found["temporary files"].value == 0, "an unchanged counter is left out of the deltas"
+
+
+def test_a_run_after_a_checkpoint_shows_no_more_images_than_a_whole_cycle() -> None:
+    """60,000 transactions at 1,000 a second: 6,000 images, and 100 bytes of WAL each besides."""
+    deltas = {"pg_stat_wal": {"wal_fpi": 6000.0}}
+    run = a_sample(CELL, 1, "a", 1000, deltas=deltas, wal_bytes=6000 * 8192 + 60_000 * 100)
+    settings = {
+        "block_size": "8192", "checkpoint_timeout": "900", "checkpoint_completion_target": "1",
+        "max_wal_size": "65536",
+    }  # fmt: skip
+    # 9,000 pages in the 900,000 transactions of 900 s.
+    assert most_images([run], settings, 9000 * 8192) == pytest.approx(0.01)
+    # 256 MiB / 2 less 11,501 pages are 40,001,536 bytes: 400,015 transactions of 100 bytes.
+    small = settings | {"max_wal_size": "256"}
+    assert most_images([run], small, 11_501 * 8192) == pytest.approx(11_501 / 400_015, rel=1e-5)
+    # 128 MiB / 2 are less than these pages: a checkpoint may come before each has its image.
+    assert most_images([run], settings | {"max_wal_size": "128"}, 9000 * 8192) is None
+    seen = {
+        bound: next(
+            one for one in evidence([of_run(run)], 2, bound) if one.mechanism == "WAL volume"
+        )
+        for bound in (None, 0.01, 0.2)
+    }
+    assert [one.value for one in seen.values()] == [0.1, 0.01, 0.1]
+    assert [one.binds for one in seen.values()] == [True, False, True]
 
 
 def test_what_was_not_seen_is_unknown_and_not_zero() -> None:

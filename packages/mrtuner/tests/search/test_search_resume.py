@@ -16,9 +16,15 @@ import pytest
 from search_surface import Surface, new_search, procedure
 
 from json_schemas import assert_valid
+from mrtuner import __version__
+from mrtuner.answers.searched.own_server import Clock, kept_in, resume
+from mrtuner.bench.engine.events import Event
 from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue, Refused, UsageError
+from mrtuner.search.model import Measured, Worth
 from mrtuner.search.record import document, load, require_new, save
+from mrtuner.stats.comparison import Verdict
+from servers import binaries
 
 HERE = Path(__file__).parent
 #: Runs a search on the simulated server, and pauses in each race, so that kills find it there.
@@ -125,6 +131,59 @@ def test_what_is_no_search_is_said(tmp_path: Path) -> None:
         require_new(tmp_path)
     assert refused.value.hint is not None
     assert "--resume" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"cpus": 99}, "the number of CPUs was 99, is "),
+        ({"memory": 1 << 50}, "the memory was 1024 TB, is "),
+        ({"advice": {"wal_compression": "gzip"}}, "does not accept every value of wal_compression"),
+    ],
+)
+def test_a_search_goes_on_only_on_such_a_machine_with_such_a_build(
+    changed: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    programs = binaries(18)
+    begun = replace(new_search(1), mrtuner=__version__, postgres=str(programs.version))
+    here = {"cpus": os.cpu_count(), "memory": None}
+    save(replace(begun, **(here if "advice" not in changed else {}) | changed), tmp_path)  # type: ignore[arg-type]
+    told = list[str]()
+    with pytest.raises(Refused, match=said):
+        resume(tmp_path, server_bin=programs.directory, tell=told.append)
+    assert not any("filling" in one for one in told)
+
+
+def test_the_clock_counts_all_that_was_measured_and_shows_an_overrun() -> None:
+    """30 s against itself, 4 + 5 s of trials, 6 s confirmed, 7 s of ablation and 8 s reduced."""
+    done = Measured(
+        verdict=Verdict.UNDECIDED, ratio=1.0, low=None, high=None, pairs=1, detectable=None,
+        refused=(), cautions=(), seconds=30.0,
+    )  # fmt: skip
+    search = procedure(new_search(1, minutes=20), Surface(1)).run()
+    search.schedule = replace(search.schedule, budget=50.0)
+    search.trials = [replace(search.trials[0], seconds=seconds) for seconds in (4.0, 5.0)]
+    search.calibration = done
+    search.confirmation, search.reduced = (replace(done, seconds=one) for one in (6.0, 8.0))
+    search.ablation = [
+        Worth(name="work_mem", advice="4MB", value="8MB", measured=one)
+        for one in (replace(done, seconds=7.0), None)
+    ]
+    told = list[Event]()
+    Clock(search, told.append, told_nothing).say("a line")
+    assert (told[0].step, told[0].steps) == (60, 50)
+
+
+def test_settings_to_keep_are_as_advised_in_what_else_one_might_use() -> None:
+    advice = {"wal_buffers": "16MB", "work_mem": "8MB"}
+    pgtune = {"wal_buffers": "32MB", "jit": "off", "work_mem": "9MB"}
+    keep = ("wal_buffers", "jit")
+    assert kept_in(pgtune, advice, keep) == {"wal_buffers": "16MB", "work_mem": "9MB"}
+    assert kept_in({}, advice, keep) == {"wal_buffers": "16MB"}
+
+
+def told_nothing(_text: str) -> None:
+    raise AssertionError
 
 
 def test_a_record_of_a_later_version_is_refused(tmp_path: Path) -> None:

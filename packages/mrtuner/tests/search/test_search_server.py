@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,17 +17,21 @@ from click.testing import CliRunner
 from conftest import NewCluster
 from search_surface import all_binds, new_search
 
+from bench_grids import a_plan, a_record, a_sample
+from mrtuner.bench.engine.events import Event, Stage
 from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.bench.plan.model import GridCell, Script, Workload
+from mrtuner.bench.record.archive import load as bench_record
 from mrtuner.cli import main
 from mrtuner.errors import ConnectError, MrTunerError
 from mrtuner.facts import Fact
 from mrtuner.host import probe
+from mrtuner.search import server
 from mrtuner.search.model import Costs, Schedule, SearchedSetting
 from mrtuner.search.procedure import Procedure
 from mrtuner.search.race import Raced
 from mrtuner.search.record import load, save
-from mrtuner.search.server import Measurements, OwnServer, known, own_server
+from mrtuner.search.server import Measurements, OwnServer, disturbed, known, own_server
 from mrtuner.search.space import choose, dimensions
 from mrtuner.stats.comparison import Verdict
 from mrtuner.units import Bytes, GiB
@@ -51,6 +56,15 @@ def own() -> Iterator[OwnServer]:
     programs = binaries(18)
     with own_server(programs.directory, memory=None, iops=None) as made:
         yield made
+
+
+def measurements(own: OwnServer, kept: Path, workload: Workload) -> Measurements:
+    """Races at scale 1 with two clients, in runs of a second."""
+    return Measurements(
+        own=(own,), known=own.known(), workload=workload,
+        cell=GridCell(workload.name, 1, 2), threads=1, schedule=TINY, seed=1,
+        program=find_pgbench(binaries(18)), host=None, kept=kept, progress=lambda _event: None,
+    )  # fmt: skip
 
 
 def shown(own: OwnServer, name: str) -> str:
@@ -119,7 +133,7 @@ def test_a_search_of_seconds_from_the_advice_to_a_result(own: OwnServer, tmp_pat
     measuring = Measurements(
         own=(own,), known=there, workload=Workload(name="tpcb", builtin="tpcb"),
         cell=GridCell("tpcb", 1, 2), threads=1, schedule=TINY, seed=1, program=program, host=None,
-        kept=tmp_path, progress=lambda _event: None, taken=0,
+        kept=tmp_path, progress=lambda _event: None,
     )  # fmt: skip
     measuring.warm_up(search.advice)
     assert shown(own, "random_page_cost") == "1.1"
@@ -153,7 +167,7 @@ def test_at_a_fixed_rate_a_pair_is_the_speed_of_its_p99(own: OwnServer, tmp_path
     measuring = Measurements(
         own=(own,), known=own.known(), workload=workload, cell=GridCell("scripts", 1, 40, "400"),
         threads=1, schedule=replace(TINY, window=3, warmup=1), seed=1, program=program, host=None,
-        kept=tmp_path, progress=lambda _event: None, taken=0,
+        kept=tmp_path, progress=lambda _event: None,
     )  # fmt: skip
     raced = measuring.race({}, {"random_page_cost": "2"}, 1, lambda _raced: False, "a race")
     ((before, after),) = raced.pairs
@@ -167,7 +181,7 @@ def test_a_race_ends_when_it_is_enough(own: OwnServer, tmp_path: Path) -> None:
     measuring = Measurements(
         own=(own,), known=own.known(), workload=Workload(name="select", builtin="select"),
         cell=GridCell("select", 1, 2), threads=1, schedule=TINY, seed=1, program=program,
-        host=None, kept=tmp_path, progress=lambda _event: None, taken=0,
+        host=None, kept=tmp_path, progress=lambda _event: None,
     )  # fmt: skip
     seen = list[Raced]()
 
@@ -232,7 +246,7 @@ def test_each_side_has_a_server_that_restarts_only_for_settings_of_its_own(
         measuring = Measurements(
             own=servers, known=there, workload=Workload(name="select", builtin="select"),
             cell=GridCell("select", 1, 2), threads=1, schedule=TINY, seed=1, program=program,
-            host=None, kept=tmp_path, progress=lambda _event: None, taken=0,
+            host=None, kept=tmp_path, progress=lambda _event: None,
         )  # fmt: skip
         measuring.warm_up({})
         began = [one.site.cluster.pid for one in servers]
@@ -249,6 +263,119 @@ def test_each_side_has_a_server_that_restarts_only_for_settings_of_its_own(
     assert not place.exists()
     own.put({}, restart=True)
     assert sql(own.site.cluster.dsn("bench"), "SELECT count(*) FROM pgbench_branches") == [(1,)]
+
+
+def test_what_a_server_does_faster_is_no_gain_of_a_side(own: OwnServer, tmp_path: Path) -> None:
+    """The twin takes five times as long: its side loses in three pairs, and wins in three."""
+    program = find_pgbench(binaries(18))
+    own.fill(1, program)
+    text = (
+        "SELECT pg_sleep(CASE WHEN current_setting('data_directory') LIKE '%/twin/%' "
+        "THEN 0.1 ELSE 0.02 END);"
+    )
+    workload = Workload(name="scripts", scripts=(Script(name="sleep", text=text),), reads=True)
+    seen = list[list[str]]()
+    measuring = measurements(own, tmp_path, workload)
+    with ExitStack() as stack:
+        servers = measuring.own = (own, own.twin(stack))
+        measuring.warm_up({})
+
+        def look(_raced: Raced) -> bool:
+            seen.append([shown(one, "work_mem") for one in servers])
+            return False
+
+        raced = measuring.race({}, {"work_mem": "7MB"}, 5, look, "confirmation")
+        measuring.race({}, {"work_mem": "8MB"}, 2, look, "trial 1")
+        measuring.race({}, {"work_mem": "9MB"}, 1, look, "reduced")
+    assert len(raced.pairs) == 6, "as many on either server"
+    slower = [b < a for a, b in raced.pairs]
+    assert slower == [True, True, True, False, False, False]
+    assert raced.verdict not in {Verdict.BETTER, Verdict.WORSE}
+    assert any("the servers of the two sides differ" in one for one in raced.cautions)
+    assert seen[:6] == [["4MB", "7MB"]] * 2 + [["7MB", "4MB"]] * 4, "after the third pair"
+    assert len({tuple(one) for one in seen[6:8]}) == 1, "the trials' servers stay"
+    seeds = [
+        {one.seed for one in bench_record(tmp_path / title).samples}
+        for title in ("confirmation", "reduced")
+    ]
+    assert [len(one) for one in seeds] == [6, 2]
+    assert not seeds[0] & seeds[1]
+
+
+def test_what_others_take_of_the_machine_leaves_no_verdict(own: OwnServer, tmp_path: Path) -> None:
+    program = find_pgbench(binaries(18))
+    own.fill(1, program)
+    measuring = measurements(own, tmp_path, Workload(name="select", builtin="select"))
+    with ExitStack() as stack:
+        for _ in range(2 * (os.cpu_count() or 1)):
+            busy = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            stack.callback(busy.kill)
+        judged, trial = (
+            measuring.race({}, {}, 1, lambda _raced: False, title)
+            for title in ("confirmation", "trial 1")
+        )
+    words = "search while nothing else runs on this machine"
+    assert any(one.startswith("CPU used by others") and words in one for one in judged.refused)
+    assert judged.verdict is Verdict.UNDECIDED
+    assert len(judged.pairs) == 1
+    assert not any(words in one for one in trial.refused)
+
+
+@pytest.mark.parametrize(
+    ("shares", "steal", "said"),
+    [
+        ((0.1, 0.5), 0.0, ["CPU used by others 30.0 %, limit 20 %"]),
+        ((0.1, 0.3), 0.0, []),
+        ((None, None), 0.3, ["steal 30.0 %, limit 20 %"]),
+        ((0.3, None), None, ["CPU used by others 30.0 %, limit 20 %"]),
+    ],
+)
+def test_the_share_of_others_is_the_mean_over_the_runs_that_count(
+    shares: tuple[float | None, ...], steal: float | None, said: list[str]
+) -> None:
+    plan = a_plan()
+    cell = GridCell("select", 10, 4)
+    record = a_record([
+        *(a_sample(cell, 1, "ab"[place], 1, foreign=share, steal=steal)
+          for place, share in enumerate(shares)),
+        a_sample(cell, 1, "a", 1, foreign=0.9, steal=0.9, rejected="interrupted"),
+    ], plan)  # fmt: skip
+    assert [one.partition(":")[0] for one in disturbed(record)] == said
+
+
+def test_wal_compression_is_told_with_a_caution(own: OwnServer, tmp_path: Path) -> None:
+    program = find_pgbench(binaries(18))
+    own.fill(1, program)
+    measuring = measurements(own, tmp_path, Workload(name="tpcb", builtin="tpcb"))
+    with_it, without = (
+        measuring.race({}, side, 1, lambda _raced: False, "trial 1").cautions
+        for side in ({"wal_compression": "pglz"}, {"work_mem": "7MB"})
+    )
+    assert sum("wal_compression changes less" in one for one in with_it) == 1
+    assert not any("wal_compression" in one for one in without)
+
+
+def test_a_load_that_hangs_fails_soon_and_its_sessions_end(
+    own: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 7MB, a transaction takes ten minutes: a run of a second may last for four more."""
+    monkeypatch.setattr(server, "_LEAST_OVERTIME_S", 1)
+    program = find_pgbench(binaries(18))
+    own.fill(1, program)
+    text = "SELECT pg_sleep(CASE current_setting('work_mem') WHEN '7MB' THEN 600 ELSE 0.01 END);"
+    workload = Workload(name="scripts", scripts=(Script(name="sleep", text=text),))
+    told = list[Event]()
+    measuring = replace(measurements(own, tmp_path, workload), progress=told.append)
+    measuring.warm_up({})
+    with pytest.raises(MrTunerError, match="pgbench did not end within 5 s"):
+        measuring.race({}, {"work_mem": "7MB"}, 1, lambda _raced: False, "trial 1")
+    asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    assert sql(own.dsn, asleep) == [(2,)]
+    told.clear()
+    raced = measuring.race({}, {"work_mem": "8MB"}, 1, lambda _raced: False, "trial 2")
+    assert len(raced.pairs) == 1
+    assert sql(own.dsn, asleep) == [(0,)]
+    assert (told[0].stage, told[0].text) == (Stage.WARMING_UP, "1 s"), "its caches are cold"
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,8 @@ def measure(
     with translated(), guard.temporary_directory(f"mrtuner-{conduct.what}-") as place:
         record = keep or place / "record"
         archive = Archive.create(record, head(task.plan, host, program, local=True, forced=False))
-        files = RunFiles(task.plan, place, program, patience=0)  # warm-ups are never lengthened
+        # Warm-ups are never lengthened.
+        files = RunFiles(task.plan, place, program, patience=0, overtime=conduct.overtime)
         if task.lead_in:
             _lead_in(task, servers, files, conduct.database or DATABASE, progress)
         carry_out(Preparation(task.plan, servers, archive, files, conduct, progress), host)

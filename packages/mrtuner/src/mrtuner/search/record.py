@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mrtuner import files
 from mrtuner.change.journal import journal_directory
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
-from mrtuner.search.model import Earlier, Search
+from mrtuner.search.model import Earlier, Search, SearchedLoad
 
 if TYPE_CHECKING:
     from mrtuner.search.document import SearchDocument
 
 FILE: Final = "search.json"
-#: What must be the same in an earlier search.
-_ALIKE: Final = ("load", "postgres", "machine", "cpus", "memory", "goal")
+#: What must be the same in an earlier search, besides the load.
+_ALIKE: Final = ("postgres", "machine", "cpus", "memory", "goal")
+#: Scales that differ by no more than this are about the same.
+_ABOUT: Final = 1.25
 #: Each costs the time of a trial.
 _MOST_EARLIER: Final = 2
 
@@ -85,14 +88,29 @@ def earlier(search: Search) -> list[Earlier]:
         except MrTunerError as error:
             search.unknown.append(f"an earlier search: {error.message}")
             continue
-        if one.result is None or any(
-            getattr(one, name) != getattr(search, name) for name in _ALIKE
-        ):
+        unlike = any(getattr(one, name) != getattr(search, name) for name in _ALIKE)
+        if one.result is None or unlike or not _same_load(one.load, search.load):
             continue
         settings = {each.name: each.value for each in one.result.differences}
         if settings not in [each.settings for each in found]:
             found.append(Earlier(started=one.started, settings=settings))
     return found[:_MOST_EARLIER]
+
+
+def _same_load(one: SearchedLoad, other: SearchedLoad) -> bool:
+    """Whether loads are alike: however often statements were called, at about the same scale.
+
+    Without --scale, the scale may follow the free disk.
+    """
+    scales = sorted((one.scale or 1, other.scale or 1))
+    if scales[1] > _ABOUT * scales[0] or _texts(one) != _texts(other):
+        return False
+    plain, theirs = (replace(each, scale=None, statements=()) for each in (one, other))
+    return plain == theirs
+
+
+def _texts(load: SearchedLoad) -> set[str]:
+    return {one.text for one in load.statements if one.left_out is None}
 
 
 def _remembered() -> Path:

@@ -15,9 +15,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
+from mrtuner.bench.engine.events import Event, Stage
 from mrtuner.bench.engine.preparation import Conduct
 from mrtuner.bench.engine.run import RunFiles
 from mrtuner.bench.load.pgbench import initialise
+from mrtuner.bench.plan.cells import seed_of
 from mrtuner.bench.plan.model import GridCell, Plan, Variant, Workload
 from mrtuner.bench.proof import RunningServer
 from mrtuner.bench.record.document import MeasuredRun
@@ -35,23 +37,31 @@ from mrtuner.bench.verdict.pairs import (
 )
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.connect import connect
-from mrtuner.search.profile import evidence, of_run
+from mrtuner.search.profile import evidence, most_images, of_run
 from mrtuner.search.race import Raced
 from mrtuner.search.schedule import warming
 from mrtuner.search.space import Server
-from mrtuner.stats.comparison import Verdict
+from mrtuner.stats.comparison import Pair, Verdict, calibrate, compare
 from mrtuner.units import Bytes, GiB
 
 if TYPE_CHECKING:
     from mrtuner.bench.engine.events import Progress
+    from mrtuner.bench.record.model import Record
     from mrtuner.host.model import Host
     from mrtuner.postgres.connect import Connection
-    from mrtuner.search.model import Schedule, Settings
+    from mrtuner.search.model import BindingEvidence, Schedule, Settings
 
 _FIRST, _SECOND = "baseline", "candidate"
 _NO_P99: Final = "too few transactions ended in a run for a p99"
 #: For filling only.
 _FILLING: Final = {"max_wal_size": "4GB", "maintenance_work_mem": "64MB", "wal_compression": "on"}
+#: Races that are reported; the first two have a verdict, and a record of their own.
+_JUDGED: Final = ("confirmation", "reduced")
+_REPORTED: Final = (*_JUDGED, "without ")
+#: With more of the CPUs in use by others, a verdict would be one on them.
+_MOST_OF_OTHERS: Final = 0.2
+#: How long a run may last beyond its end, in windows; at least so many seconds.
+_OVERTIME_WINDOWS, _LEAST_OVERTIME_S = 4, 30
 #: A reload is a signal: it arrives a little later.
 _RELOAD_S, _POLL_S = 10.0, 0.02
 #: Of a limited volume, which is sparse: two copies of the data, and WAL.
@@ -222,36 +232,50 @@ class Measurements:
     host: Host | None
     kept: Path  # directory of the records of what is reported
     progress: Progress
-    taken: int  # races so far: each has a seed of its own
     recordable: bool = True  # whether the texts of the load may be kept
 
     def race(
         self, first: Settings, second: Settings, pairs: int, enough: Callable[[Raced], bool],
         title: str,
     ) -> Raced:  # fmt: skip
-        """Measure pairs of runs, in random order within each; see `procedure.Measuring`."""
+        """Measure pairs of runs, in random order within each; see `procedure.Measuring`.
+
+        Where each side has a server, the sides exchange them after half of the pairs of a race that
+        is reported: what one server does faster is then no gain. An odd number of pairs becomes
+        even.
+        """
         began = time.monotonic()
-        self.taken += 1
         sides = {_FIRST: first, _SECOND: second}
-        servers, warmup, lead_in = self._started(sides)
-        plan = self._plan(sides, pairs, warmup)
+        exchanged = len(self.own) > 1 and title.startswith(_REPORTED)
+        if exchanged:
+            pairs += pairs % 2
+        plan = self._plan(sides, pairs, title)
+        order = self._fewest_restarts(sides)
+        servers: dict[str, RunningServer] = {}
+
+        def after_block(taken: Sequence[MeasuredRun]) -> bool:
+            if exchanged and len(taken) == pairs:  # half of two runs each
+                servers.update(self._started(order[::-1], sides, plan))  # for the runs to come
+            return enough(self._raced(taken))
+
         conduct = Conduct(
-            what="search", database=DATABASE, theirs=True, force=True,
-            enough=lambda taken: enough(self._raced(taken)),
+            what="search", database=DATABASE, theirs=True, force=True, enough=after_block,
+            overtime=_overtime(self.schedule),
         )  # fmt: skip
-        done = measure(
-            Task(title=title, why="a race of a search", plan=plan, lead_in=lead_in), servers,
-            program=self.program, host=self.host, progress=self.progress, conduct=conduct,
-            keep=self._place(title),
-        )  # fmt: skip
-        record = done.record
-        judged = next(iter(verdicts(record)), None)  # None without a pair that has a ratio
-        few = judged is not None and self.cell.rate != "" and judged.measure != "p99 latency"
+        try:
+            servers |= self._started(order, sides, plan)
+            done = measure(
+                Task(title=title, why="a race of a search", plan=plan), servers,
+                program=self.program, host=self.host, progress=self.progress, conduct=conduct,
+                keep=self._place(title),
+            )  # fmt: skip
+        except MrTunerError:
+            for own in self.own:
+                own.settings = None  # what a killed load began may go on there until a restart
+            raise
         return replace(
-            self._raced(record.samples),
-            verdict=Verdict.UNDECIDED if judged is None or few else judged.verdict,
-            refused=(_NO_P99,) if few else () if judged is None else judged.refused,
-            cautions=() if judged is None else judged.cautions,
+            self._judged(title, done.record, pairs if exchanged else 0),
+            evidence=self._evidence(done.record) if first == second else (),
             seconds=time.monotonic() - began,
         )
 
@@ -260,37 +284,49 @@ class Measurements:
 
         Raises MrTunerError with what is wrong with a script of the user's.
         """
+        for own in self.own:
+            own.put(advice, restart=True)
+        plan = self._plan({_FIRST: advice, _SECOND: advice}, 1, "warm-up")
+        self._lead_in(plan, warming(self.schedule), try_out=True)
+
+    def _lead_in(self, plan: Plan, seconds: int, *, try_out: bool = False) -> None:
+        """Run the load on each server. With cold caches, less shared_buffers would look better."""
+        self.progress(Event(Stage.WARMING_UP, 0, 0, f"{len(self.own) * seconds} s"))
         with guard.temporary_directory("mrtuner-search-") as place:
-            plan = self._plan({_FIRST: advice, _SECOND: advice}, 1, 0)
-            driver = RunFiles(plan, place, self.program).driver(self.cell)
+            files = RunFiles(plan, place, self.program, overtime=_overtime(self.schedule))
+            driver = files.driver(self.cell)
             for own in self.own:
-                own.put(advice, restart=True)
-                inside = scratch.in_database(own.dsn, DATABASE)
-                driver.try_out(inside)
-                driver.run(inside, warming(self.schedule), plan.seed)
+                inside = files.dsn(self.cell, scratch.in_database(own.dsn, DATABASE))
+                if try_out:
+                    driver.try_out(inside)
+                driver.run(inside, seconds, plan.seed)
 
-    def _started(self, sides: Mapping[str, Settings]) -> tuple[dict[str, RunningServer], int, int]:
-        """Start the server of each side; return them, and how long each run and each side warm up.
-
-        Both times are in seconds. With cold caches, less shared_buffers would look better.
-        """
-        pairing = min(
+    def _fewest_restarts(self, sides: Mapping[str, Settings]) -> tuple[OwnServer, ...]:
+        return min(
             (self.own, self.own[::-1]),
             key=lambda order: sum(map(self._needs_restart, order, sides.values())),
         )
-        one_each = len(pairing) > 1
+
+    def _started(
+        self, order: Sequence[OwnServer], sides: Mapping[str, Settings], plan: Plan
+    ) -> dict[str, RunningServer]:
+        """Start the server of each side; return them."""
         # A server of both sides begins with the first.
-        started = [self._put(own, side) for own, side in zip(pairing, sides.values(), strict=False)]
-        restart = not one_each and self.known.restarts(*sides.values())
-        servers = {
+        started = [self._put(own, side) for own, side in zip(order, sides.values(), strict=False)]
+        restart = self._alternates(sides)
+        if any(started) and not restart:
+            one_each = len(order) > 1
+            self._lead_in(plan, warming(self.schedule) if one_each else self.schedule.window)
+        return {
             name: RunningServer(
                 own.dsn, partial(own.put, side, restart=restart), own.site.cluster.data
             )
-            for own, (name, side) in zip((pairing[0], pairing[-1]), sides.items(), strict=True)
+            for own, (name, side) in zip((order[0], order[-1]), sides.items(), strict=True)
         }
-        planned = self.schedule
-        warmup = max(planned.warmup, planned.window if restart else 0)
-        return servers, warmup, warming(planned) if one_each and any(started) else 0
+
+    def _alternates(self, sides: Mapping[str, Settings]) -> bool:
+        """Whether one server restarts before each run, which then warms up for longer."""
+        return len(self.own) == 1 and self.known.restarts(*sides.values())
 
     def _needs_restart(self, own: OwnServer, side: Settings) -> bool:
         return own.settings is None or self.known.restarts(own.settings, side)
@@ -301,8 +337,8 @@ class Measurements:
         own.put(side, restart=restart)
         return restart
 
-    def _plan(self, sides: Mapping[str, Settings], count: int, warmup: int) -> Plan:
-        limits = self.own[0].limits
+    def _plan(self, sides: Mapping[str, Settings], count: int, title: str) -> Plan:
+        limits, planned = self.own[0].limits, self.schedule
         return Plan(
             name="search", workloads=(self.workload,), scales=(self.cell.scale,),
             clients=(self.cell.clients,), rates=(self.cell.rate,), threads=self.threads,
@@ -310,15 +346,16 @@ class Measurements:
                 Variant(name=name, settings=side, memory=limits.memory, iops=limits.iops)
                 for name, side in sides.items()
             ),
-            blocks=count, seconds=self.schedule.window, warmup=warmup,
-            # Time is limited, and a disturbed pair costs no more than its share of the interval.
-            steal_limit=1.0, foreign_limit=1.0, seed=(self.seed + self.taken) & 0x7FFFFFFF,
+            blocks=count, seconds=planned.window,
+            warmup=max(planned.warmup, planned.window if self._alternates(sides) else 0),
+            # Time is limited: no pair is repeated, and what others took is judged at the end.
+            steal_limit=1.0, foreign_limit=1.0, seed=seed_of(f"{self.seed} {title}"),
             standing=True,
         )  # fmt: skip
 
     def _place(self, title: str) -> Path | None:
         """Where a record is kept: trials are in the record of the search."""
-        if title not in {"confirmation", "reduced"} or not self.recordable:
+        if title not in _JUDGED or not self.recordable:
             return None
         place = self.kept / title
         shutil.rmtree(place, ignore_errors=True)  # of an interrupted attempt
@@ -336,7 +373,40 @@ class Measurements:
         return Raced(
             pairs=_values(sides, both, read), slowest=_values(sides, both, latency(0.99)),
             failed=(_failed(sides[0].values()), _failed(sides[1].values())),
-            evidence=evidence([of_run(one) for one in _settled(sides[0])], os.cpu_count() or 1),
+        )  # fmt: skip
+
+    def _judged(self, title: str, record: Record, exchanged: int) -> Raced:
+        """Return a race that has ended; its servers were exchanged after half of so many pairs."""
+        raced = self._raced(record.samples)
+        judged = next(iter(verdicts(record)), None)  # None without a pair that has a ratio
+        few = judged is not None and self.cell.rate != "" and judged.measure != "p99 latency"
+        refused = (_NO_P99,) if few else () if judged is None else judged.refused
+        if title in _JUDGED:
+            refused += tuple(disturbed(record))
+        halves = [
+            self._raced([one for one in record.samples if (2 * one.block > exchanged) is later])
+            for later in (False, True)
+        ]
+        return replace(
+            raced,
+            verdict=Verdict.UNDECIDED if judged is None or refused else judged.verdict,
+            refused=refused,
+            cautions=(
+                *(() if judged is None else judged.cautions),
+                *(unlike_servers(*(one.pairs for one in halves)) if exchanged else ()),
+                *(() if self.workload.reads_only else _compressing(record.plan)),
+            ),
+        )
+
+    def _evidence(self, record: Record) -> tuple[BindingEvidence, ...]:
+        """Return what holds the advice back; the first run does not count: caches may be cold."""
+        runs = [one for one in record.samples if one.label == _FIRST]
+        counted = [one for one in runs if one.block > 1] or runs
+        with connect(scratch.in_database(self.own[0].dsn, DATABASE)) as session:
+            size = one_row(session, "SELECT pg_database_size(current_database())")[0]
+        return evidence(
+            [of_run(one) for one in counted], os.cpu_count() or 1,
+            most_images(counted, record.settings[_FIRST], size),
         )  # fmt: skip
 
 
@@ -346,9 +416,38 @@ def _inverse_p99(sample: MeasuredRun) -> float | None:
     return 1e6 / slow if slow else None
 
 
-def _settled(side: Mapping[int, MeasuredRun]) -> list[MeasuredRun]:
-    """Return the runs of a side but for the first, whose caches may be cold."""
-    return [one for block, one in side.items() if block > 1 or len(side) == 1]
+def _overtime(planned: Schedule) -> int:
+    """Return how long a run may last beyond its end [s]: a plan may be a hundred times slower."""
+    return max(_LEAST_OVERTIME_S, _OVERTIME_WINDOWS * planned.window)
+
+
+def disturbed(record: Record) -> Iterator[str]:
+    """Yield why there is no verdict, and what to do, if others used much of the machine.
+
+    Counts the runs that count; a share that is unknown is none.
+    """
+    runs = [one for one in record.samples if one.rejected is None]
+    steal = [one.steal for one in runs if one.steal is not None]
+    foreign = [one.foreign for one in runs if one.foreign is not None]
+    limited = replace(record.plan, steal_limit=_MOST_OF_OTHERS, foreign_limit=_MOST_OF_OTHERS)
+    for why in limited.disturbances(*(fmean(one) if one else None for one in (steal, foreign))):
+        yield f"{why}: search while nothing else runs on this machine"
+
+
+def unlike_servers(before: Sequence[Pair], after: Sequence[Pair]) -> Iterator[str]:
+    """Yield a caution if pairs differ beyond chance from those after the servers were exchanged."""
+    changed = [(a[1] / a[0], b[1] / b[0]) for a, b in zip(before, after, strict=False)]
+    if changed and calibrate(changed).false_alarm:
+        gains = " and ".join(f"{compare(one).gain:+.1%}" for one in (before, after))
+        yield f"the servers of the two sides differ: {gains}, before and after they were exchanged"
+
+
+def _compressing(plan: Plan) -> Iterator[str]:
+    if len({one.settings.get("wal_compression") for one in plan.variants}) > 1:
+        yield (
+            "each run begins right after a checkpoint, when most pages written are full-page "
+            "images: over a whole checkpoint cycle, wal_compression changes less"
+        )
 
 
 def _values(

@@ -21,8 +21,8 @@ from mrtuner.answers.searched.own_server import (
     locked,
     plain,
     recall,
-    require_same,
 )
+from mrtuner.answers.searched.resuming import require_same
 from mrtuner.bench.record.model import now
 from mrtuner.change.settings import apply as changing
 from mrtuner.change.settings import live
@@ -104,7 +104,7 @@ def search_live(
         if made is None:
             made = _begun(dsn, wish, tuning, known, who, checked(machine))
         _require(dsn, tuning, made)
-        require_same(made, tuning.server.version if tuning.server else "", who)
+        require_same(made, tuning.server.version if tuning.server else "", tuning, who)
         known.require(made.keep)
         require_untouched(dsn, known, made.advice)
         _require_goal(dsn, made)

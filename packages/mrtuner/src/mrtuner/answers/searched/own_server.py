@@ -13,6 +13,12 @@ from mrtuner import __version__
 from mrtuner.answers.proof.loads import Wish, ask, database_name, threads
 from mrtuner.answers.proof.prove import busy, pgbench
 from mrtuner.answers.remembered import Tell, silent
+from mrtuner.answers.searched.resuming import (
+    machine_of,
+    require_accepted,
+    require_database,
+    require_same,
+)
 from mrtuner.answers.searched.statements import (
     MOST,
     left_out,
@@ -24,7 +30,7 @@ from mrtuner.bench.plan.model import fresh_seed
 from mrtuner.bench.record.model import now
 from mrtuner.bench.server import scratch
 from mrtuner.bench.server.copying import database_size
-from mrtuner.errors import MrTunerError, Refused, UsageError
+from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.inputs import MachineInputs, checked
 from mrtuner.search import record
 from mrtuner.search.model import (
@@ -163,12 +169,13 @@ def resume(
     found = record.load(directory)
     if found.result is not None:
         return found
-    _require_database(found, copied)
+    require_database(found, copied)
     machine: MachineInputs = {**found.machine}  # type: ignore[typeddict-item]
     with locked(directory), _server(server_bin, checked(machine), tell) as own:
-        require_same(found, own.version)
         tuning = tune(own.dsn, **machine)
         known = _with_memory(own.known(), tuning)
+        require_same(found, own.version, tuning)
+        require_accepted(found, known)
         inside = None if copied is None else _copied(own, copied, tuning, tell)
         workload = _workload(found, inside)
         run = _Run(found, own, known, workload, directory, pgbench(server_bin), tell)
@@ -189,22 +196,6 @@ def _require_space(size: Bytes, own: OwnServer, tuning: Tuning) -> None:
     """Require space for the data [bytes] of each server; Refused if there is too little."""
     copies = 2 if own.may_have_twin(tuning.host) else 1
     scratch.require_space(Bytes(copies * size), _RESERVE, tuning.host)
-
-
-def _require_database(found: Search, copied: str | None) -> None:
-    """Refuse to go on with other data than the search began with."""
-    wanted = found.load.database
-    if (wanted is None) is not (copied is None):
-        raise UsageError(
-            f"the search ran on {'pgbench tables' if wanted is None else f'a copy of {wanted}'}",
-            "Leave the connection string out."
-            if wanted is None
-            else "Give the connection string of that database again: no record has it.",
-        )
-    if copied is not None and (name := database_name(copied)) != wanted:
-        raise Refused(
-            f"the search ran on a copy of {wanted}, not of {name}", "Give that database again."
-        )
 
 
 def _with_memory(known: Server, tuning: Tuning) -> Server:
@@ -231,8 +222,11 @@ class _Run:
     def start_from(self, tuning: Tuning) -> None:
         """Take the advice, and what else one might use."""
         advised = {one.name: one.value for one in tuning.changes}
-        self.made.advice = _texts(advised, self.known)
-        self.made.baselines = _baselines(tuning, self.known, self.tell)
+        advice = self.made.advice = _texts(advised, self.known)
+        self.made.baselines = {
+            origin: kept_in(side, advice, self.made.keep)
+            for origin, side in _baselines(tuning, self.known, self.tell).items()
+        }
         recall(self.made, tuning)
 
     def carried_out(self, tuning: Tuning, progress: Shown) -> Search:
@@ -266,7 +260,7 @@ class _Run:
             cell=GridCell(workload.name, made.load.scale or 1, clients, rate),
             threads=threads(clients), schedule=made.schedule, seed=made.seed,
             program=self.program, host=tuning.host, kept=self.directory, progress=shown,
-            taken=len(made.trials) + len(made.ablation), recordable=not made.load.statements,
+            recordable=not made.load.statements,
         )  # fmt: skip
 
 
@@ -283,9 +277,7 @@ def _require_enough(rate: float | None, planned: Schedule) -> None:
 
 def recall(made: Search, tuning: Tuning) -> None:
     """Note the machine, and what earlier searches of this load found on it."""
-    known = tuning.situation
-    made.cpus = None if known.cpus is None else known.cpus.count
-    made.memory = None if known.memory is None else int(known.memory.size)
+    made.cpus, made.memory = machine_of(tuning)
     made.earlier = record.earlier(made)
 
 
@@ -327,7 +319,9 @@ class Clock:
 
     def __init__(self, made: Search, shown: Progress | None, tell: Tell) -> None:
         self.budget, self.shown, self.tell = made.schedule.budget, shown, tell
-        self.spent = sum(one.seconds for one in made.trials)
+        once = (made.calibration, made.confirmation, made.reduced)
+        done = (*made.trials, *once, *(one.measured for one in made.ablation))
+        self.spent = sum(one.seconds for one in done if one is not None)
         self.began = time.monotonic()
 
     def begin(self) -> None:
@@ -354,7 +348,7 @@ class Clock:
         from mrtuner.bench.engine.events import Event
 
         if self.shown is not None:
-            spent = min(self.spent + time.monotonic() - self.began, self.budget)
+            spent = self.spent + time.monotonic() - self.began
             self.shown(Event(stage, round(spent), round(self.budget), text))
 
 
@@ -407,6 +401,12 @@ def _baselines(tuning: Tuning, known: Server, tell: Tell) -> dict[str, dict[str,
     return found | {"pgtune": _texts(kept, known)}
 
 
+def kept_in(side: Settings, advice: Settings, keep: Collection[str]) -> dict[str, str]:
+    """Return a side with the settings to keep as the advice has them, or does not."""
+    others = {name: text for name, text in side.items() if name not in keep}
+    return others | {name: text for name, text in advice.items() if name in keep}
+
+
 def _texts(side: Settings, known: Server) -> dict[str, str]:
     """Return settings in their shortest form, without those that are the default anyway."""
     texts = {name: known.shown(name, text) for name, text in side.items()}
@@ -426,23 +426,6 @@ def costs(tuning: Tuning, known: Server, side: Settings, *, live: bool = False) 
         memory=None if budget is None else int(budget.total),
         replay=f"{fast} to {slow} for {pretty_bytes(wal)} of WAL (max_wal_size), {pace.how}",
     )
-
-
-def require_same(found: Search, postgres: str, server: str | None = None) -> None:
-    """Refuse to go on with another version, or on another server."""
-    changed = [
-        f"{name} was {before}, is {now}"
-        for name, before, now in (
-            ("MrTuner", found.mrtuner, __version__), ("PostgreSQL", found.postgres, postgres),
-            ("the server", found.load.server or "our own", server or "our own"),
-        )
-        if before != now
-    ]  # fmt: skip
-    if changed:
-        raise Refused(
-            f"the search was begun otherwise: {'; '.join(changed)}",
-            "Continue it there and with those, or begin another in a new directory.",
-        )
 
 
 @contextmanager

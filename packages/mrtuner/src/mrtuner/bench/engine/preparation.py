@@ -12,7 +12,7 @@ from mrtuner.bench.engine.events import STEPS_OF_A_RUN, Progress, Stage, Teller
 from mrtuner.bench.engine.machine import busiest, noise_between, read
 from mrtuner.bench.engine.run import RunFiles
 from mrtuner.bench.load.drivers import prepare
-from mrtuner.bench.load.pgbench import Load
+from mrtuner.bench.load.pgbench import PATIENCE_S, Load
 from mrtuner.bench.plan.cells import blocks, space_needed
 from mrtuner.bench.plan.durability import Settings, unequal_delays, unequal_durability
 from mrtuner.bench.plan.model import GridCell, Plan, Workload
@@ -43,8 +43,10 @@ class Conduct:
     database: str | None = None  # the name of the one template; None: one for each scale
     theirs: bool = False  # the servers are a user's and already run: an error ends everything
     force: bool = False  # measure on a busy machine, and note it
-    #: Asked after each block, with all runs that count so far: true ends the plan early.
+    #: Asked after each block, with all runs that count so far: true ends the plan early. It may
+    #: exchange the servers of the blocks to come.
     enough: Callable[[Sequence[MeasuredRun]], bool] | None = None
+    overtime: int = PATIENCE_S  # seconds that pgbench may run beyond the planned end
 
 
 class Preparation:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.bench.engine.collect import Collector, differences, statistics
 from mrtuner.bench.engine.machine import canary, noise_between, read
 from mrtuner.bench.load.drivers import CommandDriver, Driver, PgbenchDriver, SysbenchDriver
-from mrtuner.bench.load.pgbench import BUILTIN, Load, sampling_for
+from mrtuner.bench.load.pgbench import BUILTIN, PATIENCE_S, Load, sampling_for
 from mrtuner.bench.plan.cells import Block
 from mrtuner.bench.plan.model import GridCell, Plan
 from mrtuner.bench.record.document import MeasuredRun
@@ -50,6 +50,7 @@ class RunFiles:
     program: Path
     #: How many times an unsettled warm-up is extended by its own length.
     patience: int = 2
+    overtime: int = PATIENCE_S  # seconds that pgbench may run beyond the planned end
 
     def seed(self, place: RunPosition) -> int:
         """pgbench's seed: the same for all variants of a block; the next block has the next."""
@@ -97,6 +98,7 @@ class RunFiles:
         return Load(
             script=known.script, scale=cell.scale, clients=cell.clients, threads=self.plan.threads,
             seconds=self.plan.seconds, protocol=known.protocol, reads=known.reads,
+            overtime=self.overtime,
         )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ Protocol = Literal["simple", "extended", "prepared"]
 #: Above this, logging itself becomes a load; a sample gives the percentiles just as well.
 _LOGGED_TRANSACTIONS: Final = 5_000_000
 #: A client waits for its last transaction; this long after the planned end, something hangs.
-_PATIENCE_S: Final = 600
+PATIENCE_S: Final = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,7 @@ class Load:
     seconds: int = 60
     protocol: Protocol = "prepared"
     reads: bool = False  # the user's script only reads: its sessions are read-only
+    overtime: int = PATIENCE_S  # seconds beyond the planned end after which it is ended
 
     def __post_init__(self) -> None:
         for name in ("scale", "clients", "threads", "seconds"):
@@ -179,7 +180,7 @@ def run_logged(
     with guard.temporary_directory("mrtuner-pgbench-") as logs:
         options.append(f"--log-prefix={logs}/log")
         began, cpu_before = time.monotonic(), children_cpu()
-        patience = load.seconds + _PATIENCE_S
+        patience = load.seconds + load.overtime
         printed = _call(program or find_pgbench(), options, dsn, timeout=patience)
         wall, cpu = time.monotonic() - began, children_cpu() - cpu_before
         log = digest(_lines(logs), sampling)
@@ -201,7 +202,7 @@ def run_logged(
 def try_out(dsn: str, script: Sequence[str], scale: int, *, program: Path | None = None) -> None:
     """Run one transaction with these options; MrTunerError with what is wrong with the script."""
     options = ["--no-vacuum", "--transactions=1", "--client=1", f"--define=scale={scale}", *script]
-    _call(program or find_pgbench(), options, dsn, timeout=_PATIENCE_S)
+    _call(program or find_pgbench(), options, dsn, timeout=PATIENCE_S)
 
 
 def check_syntax(script: Sequence[str], *, program: Path | None = None) -> None:

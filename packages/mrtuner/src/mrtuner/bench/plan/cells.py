@@ -112,11 +112,11 @@ def _orders(
     plan: Plan, which: list[GridCell], labels: list[str], count: int, phase: str
 ) -> dict[GridCell, list[list[str]]]:
     return {
-        cell: order.blocks(labels, count, _seed(f"{plan.seed} {cell.key} {phase}"))
+        cell: order.blocks(labels, count, seed_of(f"{plan.seed} {cell.key} {phase}"))
         for cell in which
     }
 
 
-def _seed(text: str) -> int:
-    """A seed of its own for every cell, the same in every run of Python."""
+def seed_of(text: str) -> int:
+    """A seed of its own for every text, the same in every run of Python."""
     return Random(text).getrandbits(31)  # noqa: S311
