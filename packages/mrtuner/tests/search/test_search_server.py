@@ -204,7 +204,7 @@ def test_settings_to_keep_and_data_too_large_are_refused_before_anything_is_fill
     place = tmp_path / "search"
     for arguments, message in (
         (["--keep", "wrok_mem"], "--keep names wrok_mem, which this version does not have"),
-        (["--goal", "p99@100"], "a run of 6 s at 100 transactions a second is too short for a p99"),
+        (["--goal", "p99@20"], "a run of 20 s at 20 transactions a second is too short for a p99"),
         (["--scale", "100000000"], "the databases need "),
     ):
         done = CliRunner().invoke(

@@ -294,7 +294,7 @@ def _tell_forecast(wish: SearchWish, *, live: bool) -> None:
     from mrtuner.search.schedule import forecast, schedule
     from mrtuner.units import parse_duration
 
-    for line in forecast(schedule(parse_duration(wish.budget), live=live)):
+    for line in forecast(schedule(parse_duration(wish.budget), live=live, rate=wish.rate)):
         terminal.print_line(line)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Final
 
 from mrtuner.errors import UsageError
 from mrtuner.search.model import Schedule, Search
 from mrtuner.stats.comparison import FEWEST_BLOCKS, FEWEST_PAIRS
+from mrtuner.stats.histogram import needed
 from mrtuner.units import pretty_duration
 from mrtuner.wording import plural
 
@@ -37,8 +39,11 @@ _WARMING, _LONGEST_WARMING = 0.03, 120
 _MOST_PAIRS: Final = 30
 
 
-def schedule(budget: float, *, live: bool = False) -> Schedule:
-    """Return how a budget [s] is spent; UsageError if it is too short or too long."""
+def schedule(budget: float, *, live: bool = False, rate: float | None = None) -> Schedule:
+    """Return how a budget [s] is spent; UsageError if it is too short or too long.
+
+    With a `rate` of transactions a second, runs are long enough for a p99 if they can be.
+    """
     fewest = _LEAST_LIVE if live else _LEAST
     if not fewest <= budget <= _MOST:
         raise UsageError(
@@ -50,7 +55,8 @@ def schedule(budget: float, *, live: bool = False) -> Schedule:
     shortest, longest = (_SHORTEST_LIVE, _LONGEST_LIVE) if live else (_SHORTEST, _LONGEST)
     run = budget * _SHARES["search"] / (trials * _PAIRS * runs) - _BESIDE
     warmup = _SETTLING if live else min(_WARMUP, int(run / 3))
-    window = max(shortest, min(longest, int(run - warmup)))
+    enough = ceil(needed(0.99) / rate) if rate else 0
+    window = max(shortest, min(longest, max(enough, int(run - warmup))))
     return Schedule(budget=budget, window=window, warmup=warmup, pairs=_PAIRS, runs=runs, **_SHARES)
 
 

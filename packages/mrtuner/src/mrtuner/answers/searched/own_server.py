@@ -113,7 +113,7 @@ def search(
         MrTunerError: the advice does not run, or several trials in a row do not.
     """
     wish = wish or SearchWish()
-    planned = schedule(parse_duration(wish.budget))
+    planned = schedule(parse_duration(wish.budget), rate=wish.rate)
     load = wish.load(planned)
     load.check(wish.copied)
     _require_enough(wish.rate, planned)
@@ -271,7 +271,7 @@ def _require_enough(rate: float | None, planned: Schedule) -> None:
     if rate is not None and rate * planned.window < needed(0.99):
         raise UsageError(
             f"a run of {planned.window} s at {rate:g} transactions a second is too short for a p99",
-            f"It needs {needed(0.99):,} transactions: raise the rate, or --budget.",
+            f"It needs {needed(0.99):,} transactions: raise the rate.",
         )
 
 
