@@ -43,19 +43,26 @@ def recovery(situation: Situation, advice: dict[str, Advice]) -> Recovery | None
         by_rate = int(situation.wal.peak_rate * timeout * 1.9)
         if by_rate < wal:
             wal, how = by_rate, "1.9 intervals at the measured peak rate"
-    pace = replay(situation.throughput)
+    pace = replay(situation)
     return Recovery(wal=wal, fast=wal / pace.fast, slow=wal / pace.slow, how=how, pace=pace.how)
 
 
 def over_rto(situation: Situation, recovery: Recovery | None) -> Iterator[Notice]:
-    """Warn if crash recovery may take longer than allowed."""
-    if situation.rto is not None and recovery is not None:
-        allowed, slow = situation.rto.seconds, recovery.slow
-        if slow > allowed * 1.02:  # rounding for readability is no excess
-            yield _warn(
-                f"crash recovery may take {pretty_duration(slow)}, more than the "
-                f"{pretty_duration(allowed)} allowed: use faster storage, or fail over instead"
-            )
+    """Warn if crash recovery may take longer than allowed, or nobody knows whether it does."""
+    if situation.rto is None or recovery is None:
+        return
+    allowed, slow = situation.rto.seconds, recovery.slow
+    assumed = f", {recovery.pace}" if replay(situation).assumed else ""
+    if slow > allowed * 1.02:  # rounding for readability is no excess
+        yield _warn(
+            f"crash recovery may take {pretty_duration(slow)}{assumed}, more than the "
+            f"{pretty_duration(allowed)} allowed: use faster storage, or fail over instead"
+        )
+    elif assumed:
+        yield _warn(
+            f"crash recovery takes at most {pretty_duration(allowed)} only {recovery.pace}: give "
+            "--iops and --throughput"
+        )
 
 
 def _hides_peaks(wal: Wal) -> bool:
