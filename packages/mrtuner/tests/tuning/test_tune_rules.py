@@ -85,7 +85,8 @@ CASES: dict[str, list[Case]] = {
         keep("0", "long statements are normal for this workload", **OLAP),
     ],
     "idle_in_transaction_session_timeout": [
-        change("10min", "dead rows"),
+        change("2min", "dead rows"),
+        change("2min", "dead rows", workload="web"),
         change("10min", "dead rows", workload="mixed"),
         keep("0", "often left open", **OLAP),
         keep("0", "often left open", **DESKTOP),
@@ -683,6 +684,19 @@ def test_a_suggestion_is_shown_and_never_written() -> None:
     }
     assert not suggested & {item.name for item in tuning.changes}
     assert not [name for name in suggested if name in tuning.as_conf()]
+
+
+@pytest.mark.parametrize("workload", ["web", "oltp", "mixed", "olap", "desktop"])
+def test_no_suggestion_makes_the_server_ignore_another(workload: str) -> None:
+    """Documentation of transaction_timeout: it overrides what is as long or longer; 0 is off."""
+    tuning = machine(workload=workload, postgres=18)
+    limit, *others = (
+        tuning[name].target or 0
+        for name in (
+            "transaction_timeout", "idle_in_transaction_session_timeout", "statement_timeout",
+        )
+    )  # fmt: skip
+    assert not limit or all(other < limit for other in others)
 
 
 @pytest.mark.parametrize("major", range(13, 20))
