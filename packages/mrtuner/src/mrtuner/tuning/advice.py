@@ -279,7 +279,7 @@ class Tuning(Mapping[str, Advice]):
             return json.dumps(self.to_dict(), indent=2) + "\n"
         title = self.title
         if for_containers(format) and self.assumed:
-            title += f". {self.assumed}."
+            title += f". {self.assumed}"
         return render(format, [*self.lines(), *self.offers()], title=title)
 
     def as_conf(self) -> str:
