@@ -189,7 +189,7 @@ def _without_workers(situation: Situation) -> Verdict | None:
 def io_workers_by_cpus(situation: Situation) -> Verdict:
     """A quarter of the CPUs, three at least (the default) and 32 at most."""
     return _without_workers(situation) or Change(
-        greatest(3, least(32, CPUS / 4)), "a quarter of the CPUs, at least three"
+        greatest(3, least(32, CPUS / 4)), "a quarter of the CPUs, from three to 32"
     )
 
 
