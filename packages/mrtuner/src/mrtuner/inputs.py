@@ -7,11 +7,13 @@ To add an input, add a field here and say in `tuning.gather` what fact it become
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
+from fractions import Fraction
+from math import ceil, inf
 from typing import Annotated, Any, Final, TypedDict, get_type_hints
 
 from mrtuner.errors import BadValue
@@ -38,6 +40,8 @@ MOST_IOPS: Final = 100_000_000
 #: The server allows 262,143 processes of all kinds (MAX_BACKENDS), reserves and workers included.
 MOST_SESSIONS: Final = 260_000
 MOST_CPUS: Final = 4096
+#: CPUs as Kubernetes writes a quota: thousandths, or a part of one.
+_QUOTA: Final = re.compile(r"([0-9]+)m|([0-9]*\.[0-9]+)")
 
 
 class Workload(StrEnum):
@@ -158,6 +162,23 @@ class Count(Input):
 
     def schema(self) -> dict[str, Any]:
         return {"type": "integer", "minimum": 1, "maximum": self.most}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuCount(Count):
+    """A whole number of CPUs; the error for a quota such as 500m or 0.5 says what to give."""
+
+    most: int = MOST_CPUS
+
+    def check(self, name: str, value: Any, /) -> int:
+        quota = _QUOTA.fullmatch(str(value))
+        if quota is None:
+            return Count.check(self, name, value)
+        whole = max(1, ceil(Fraction(quota[1] or quota[2]) / (1000 if quota[1] else 1)))
+        raise BadValue(
+            f"{name} {value!r} is not a whole number",
+            f"Give {min(whole, self.most)}: a quota counts as whole CPUs, rounded up.",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,7 +324,7 @@ class MachineInputs(TypedDict, total=False):
     memory: Annotated[
         str | int | None, Size(most=MOST_MEMORY, help="Memory PostgreSQL may use, such as 16GB")
     ]
-    cpus: Annotated[int | None, Count(most=MOST_CPUS, help="Number of CPUs PostgreSQL may use")]
+    cpus: Annotated[int | None, CpuCount(help="Number of CPUs PostgreSQL may use")]
     storage: Annotated[str | None, Choice(words=Storage, help="Kind of storage")]
     disk: Annotated[
         str | int | None, Size(most=MOST_DISK, help="Size of the volume of the data directory")

@@ -43,6 +43,7 @@ def test_an_instance_is_sent_to_the_same_command_of_rdstune(command: str) -> Non
         (["tune", "rds:shop"], "Run rdstune diff shop, or give its connection string."),
         (["vacuum", "rds:shop"], "Give its connection string."),
         (["tune", "mrtuner.conf"], "Write postgresql://host/db."),
+        (["tune", "--memory", "4GB", "foo"], "Write postgresql://host/db."),
     ],
 )
 def test_what_a_command_has_no_use_for_is_refused(arguments: list[str], hint: str) -> None:

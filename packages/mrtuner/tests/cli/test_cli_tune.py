@@ -31,6 +31,11 @@ def test_the_screen_of_a_described_machine() -> None:
     assert shown.stdout == GOLDEN.read_text(encoding="utf-8")
 
 
+def test_one_cpu_is_told_in_the_singular() -> None:
+    shown = tune("--memory", "1Gi", "--cpus", "1", "--pg", "18").stdout
+    assert shown.startswith("PostgreSQL 18, 1 GB memory, 1 CPU, storage ?")
+
+
 def test_the_screen_with_all_lists_what_stays() -> None:
     short, long = tune(*MACHINE).stdout, tune(*MACHINE, "--all").stdout
     assert "  full_page_writes" not in short

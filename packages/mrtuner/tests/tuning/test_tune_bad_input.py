@@ -68,7 +68,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"postgres": 9.6}, "PostgreSQL 9.6 is not supported", "MrTuner knows the majors 13 to 19."),
     ({"postgres": "17"}, "PostgreSQL '17' is not supported", "MrTuner knows the majors 13 to 19."),
     # whole numbers
-    ({"cpus": 2.5}, "cpus 2.5 is not a whole number", "Give one from 1 to 4096."),
+    ({"cpus": 2.5}, "cpus 2.5 is not a whole number", "Give 3: a quota counts as whole CPUs"),
+    ({"cpus": "0.5"}, "cpus '0.5' is not a whole number", "Give 1: a quota counts as whole CPUs"),
+    ({"cpus": "500m"}, "cpus '500m' is not a whole number", "Give 1: a quota counts as whole"),
+    ({"cpus": "1001m"}, "cpus '1001m' is not a whole number", "Give 2: a quota counts as whole"),
+    ({"cpus": "two"}, "cpus 'two' is not a whole number", "Give one from 1 to 4096."),
     ({"cpus": "4"}, "cpus '4' is not a whole number", "Give one from 1 to 4096."),
     ({"connections": 1e2}, "connections 100.0 is not a whole number", "Give one from 1"),
     # words
