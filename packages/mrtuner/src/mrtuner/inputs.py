@@ -35,6 +35,8 @@ PLANS: Final = 20
 #: x86-64 and arm64 address at most 52 bits, and a file's offset has 63: no machine has more.
 MOST_MEMORY: Final = 2**52
 MOST_DISK: Final = 2**63 - 1
+#: Half of it is for the least max_wal_size that is advised, of 128 MB.
+LEAST_DISK: Final = 256 * MiB
 #: No volume does this many operations a second yet.
 MOST_IOPS: Final = 100_000_000
 #: The server allows 262,143 processes of all kinds (MAX_BACKENDS), reserves and workers included.
@@ -106,6 +108,7 @@ class Size(Input):
     """Bytes, or a text such as 16GB."""
 
     most: int
+    least: int = MiB
     metavar: str = "SIZE"
     rate: bool = False  # per second: ``125MB/s`` means the same as ``125MB``
 
@@ -122,6 +125,10 @@ class Size(Input):
                 f"{name} of {size} bytes is too small",
                 "Give a size with its unit, such as 16GB.",
             )
+        if size < self.least:
+            raise BadValue(
+                f"{name} {value!r} is too small", f"Give at least {pretty_bytes(self.least)}."
+            )
         if size > self.most:
             raise BadValue(
                 f"{name} {value!r} is too large",
@@ -131,7 +138,10 @@ class Size(Input):
 
     def schema(self) -> dict[str, Any]:
         return {
-            "anyOf": [{"type": "integer", "minimum": MiB, "maximum": self.most}, {"type": "string"}]
+            "anyOf": [
+                {"type": "integer", "minimum": self.least, "maximum": self.most},
+                {"type": "string"},
+            ]
         }
 
 
@@ -327,11 +337,12 @@ class MachineInputs(TypedDict, total=False):
     cpus: Annotated[int | None, CpuCount(help="Number of CPUs PostgreSQL may use")]
     storage: Annotated[str | None, Choice(words=Storage, help="Kind of storage")]
     disk: Annotated[
-        str | int | None, Size(most=MOST_DISK, help="Size of the volume of the data directory")
+        str | int | None,
+        Size(least=LEAST_DISK, most=MOST_DISK, help="Size of the volume of the data directory"),
     ]
     wal_disk: Annotated[
         str | int | None,
-        Size(most=MOST_DISK, help="Size of a separate volume for pg_wal"),
+        Size(least=LEAST_DISK, most=MOST_DISK, help="Size of a separate volume for pg_wal"),
     ]
     iops: Annotated[
         int | None, Count(most=MOST_IOPS, help="I/O operations per second of the volume")

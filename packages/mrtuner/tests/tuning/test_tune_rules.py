@@ -431,6 +431,9 @@ CASES: dict[str, list[Case]] = {
         # A hard disk is not lowered, nor raised: 16 since 18, 1 before.
         keep("16", "few heads", storage="hdd"),
         keep("1", "few heads", storage="hdd", postgres=17),
+        # Documentation of 17: where posix_fadvise is missing, anything but 0 is an error.
+        keep("1", "macOS and Windows", postgres=17, **DESKTOP),
+        change("64", "at most 64 per process", **DESKTOP),
         unknown("--storage", "16", storage=None),
     ],
     "maintenance_io_concurrency": [
@@ -439,6 +442,7 @@ CASES: dict[str, list[Case]] = {
         change("256", storage="nvme", postgres=17),
         keep("16", "few heads", storage="hdd"),
         keep("10", "few heads", storage="hdd", postgres=17),
+        keep("10", "macOS and Windows", postgres=17, **DESKTOP),
         unknown("--storage", "16", storage=None),
     ],
     "backend_flush_after": [
@@ -560,7 +564,8 @@ CASES: dict[str, list[Case]] = {
         change("50GB", "abandoned slot", disk="200GB"),
         change("62GB", "abandoned slot", disk="250GB"),
         change("512MB", "abandoned slot", disk="2GB"),
-        change("5GB", "abandoned slot", disk="200GB", wal_disk="20GB"),
+        # Three quarters of its own volume: half, 10 GB, is kept for a crash anyway.
+        change("15GB", "abandoned slot", disk="200GB", wal_disk="20GB"),
         unknown("--disk or --wal-disk", "-1"),
     ],
     "temp_file_limit": [
@@ -686,6 +691,12 @@ def test_a_suggestion_is_shown_and_never_written() -> None:
     }
     assert not suggested & {item.name for item in tuning.changes}
     assert not [name for name in suggested if name in tuning.as_conf()]
+
+
+def test_a_file_for_a_desktop_of_unknown_system_offers_what_linux_accepts() -> None:
+    text = machine(postgres=17, **DESKTOP).as_conf()
+    assert "#effective_io_concurrency = 128\n#maintenance_io_concurrency = 128\n" in text
+    assert "\neffective_io_concurrency" not in text
 
 
 @pytest.mark.parametrize("workload", ["web", "oltp", "mixed", "olap", "desktop"])

@@ -81,12 +81,28 @@ def notices(
         yield from _page_tables(situation, solution, reserved)
         yield from _all_at_once(situation, solution)
         yield from _fewer_active(situation, solution)
+    yield from _larger_than_the_volume(situation, solution)
     if situation.storage == "overlay":
         yield _warn("the data directory is in a container's own layer: use a volume")
     if server is not None:
         yield from _standbys_first(server, solution)
         yield from replication.notices(server)
         yield from _server_notices(server, chosen)
+
+
+def _larger_than_the_volume(situation: Situation, solution: Solution) -> Iterator[Notice]:
+    """Warn if what was described does not fit; a server that runs may have tablespaces."""
+    data, disk = situation.data, situation.disk
+    if situation.live or data is None or disk is None or disk.size is None:
+        return
+    wal = solution.advice["max_wal_size"].target
+    held = wal * MiB if isinstance(wal, int) and situation.wal_disk is None else 0
+    if data.size + held > disk.size:
+        and_wal = f" and {pretty_bytes(held)} of WAL" if held else ""
+        yield _warn(
+            f"{pretty_bytes(data.size)} of data{and_wal} do not fit on a volume of "
+            f"{pretty_bytes(disk.size)}: check --data and --disk"
+        )
 
 
 def _too_many_connections(chosen: Chosen) -> Iterator[Notice]:
