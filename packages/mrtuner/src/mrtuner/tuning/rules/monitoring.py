@@ -127,8 +127,8 @@ def log_min_duration_sample_default() -> Verdict:
       suggestion=True)  # fmt: skip
 def max_slot_wal_keep_size_by_disk(situation: Situation) -> Verdict:
     """A quarter of the volume that WAL shares with the data, three quarters of its own, as a
-    suggestion: no less than max_wal_size, which is kept anyway. An abandoned slot otherwise keeps WAL
-    until the disk is full and the server stops.
+    suggestion: no less than max_wal_size, which is kept anyway. An abandoned slot otherwise keeps
+    WAL until the disk is full and the server stops.
     """
     if _is_set(situation, "max_slot_wal_keep_size"):
         return Keep(SET)
