@@ -45,7 +45,7 @@ class ServerArgument(click.ParamType):  # type: ignore[type-arg]  # generic only
                 f"{text} is an instance of Amazon RDS",
                 f"{run}, or give its connection string." if run else "Give its connection string.",
             )
-        if kind is TargetKind.FILE or (kind is TargetKind.NAME and text):
+        if kind is TargetKind.FILE:
             raise UsageError(f"{text} is not a connection string", "Write postgresql://host/db.")
         return text
 
