@@ -23,6 +23,10 @@ from mrtuner.units import (
     [
         ("16GB", 17_179_869_184),
         ("16 GiB", 17_179_869_184),
+        ("16Gi", 17_179_869_184),  # as Kubernetes writes it
+        ("512Mi", 536_870_912),
+        ("64Ki", 65_536),
+        ("1.5Ti", 1_649_267_441_664),
         ("512mb", 536_870_912),
         ("1.5G", 1_610_612_736),
         ("64kB", 65_536),
@@ -36,7 +40,7 @@ def test_sizes_are_read_in_powers_of_1024(text: str | int, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["16", "16 parsecs", "", "GB", "-1GB", "0GB", "0.00B", 0, -5, "1e3GB"]
+    "text", ["16", "16 parsecs", "16i", "", "GB", "-1GB", "0GB", "0.00B", 0, -5, "1e3GB"]
 )
 def test_what_is_no_size_is_refused_with_a_hint(text: str | int) -> None:
     with pytest.raises(BadValue) as caught:

@@ -7,11 +7,13 @@ To add an input, add a field here and say in `tuning.gather` what fact it become
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
+from fractions import Fraction
+from math import ceil, inf
 from typing import Annotated, Any, Final, TypedDict, get_type_hints
 
 from mrtuner.errors import BadValue
@@ -33,11 +35,15 @@ PLANS: Final = 20
 #: x86-64 and arm64 address at most 52 bits, and a file's offset has 63: no machine has more.
 MOST_MEMORY: Final = 2**52
 MOST_DISK: Final = 2**63 - 1
+#: Half of it is for the least max_wal_size that is advised, of 128 MB.
+LEAST_DISK: Final = 256 * MiB
 #: No volume does this many operations a second yet.
 MOST_IOPS: Final = 100_000_000
 #: The server allows 262,143 processes of all kinds (MAX_BACKENDS), reserves and workers included.
 MOST_SESSIONS: Final = 260_000
 MOST_CPUS: Final = 4096
+#: CPUs as Kubernetes writes a quota: thousandths, or a part of one.
+_QUOTA: Final = re.compile(r"([0-9]+)m|([0-9]*\.[0-9]+)")
 
 
 class Workload(StrEnum):
@@ -102,6 +108,7 @@ class Size(Input):
     """Bytes, or a text such as 16GB."""
 
     most: int
+    least: int = MiB
     metavar: str = "SIZE"
     rate: bool = False  # per second: ``125MB/s`` means the same as ``125MB``
 
@@ -118,6 +125,10 @@ class Size(Input):
                 f"{name} of {size} bytes is too small",
                 "Give a size with its unit, such as 16GB.",
             )
+        if size < self.least:
+            raise BadValue(
+                f"{name} {value!r} is too small", f"Give at least {pretty_bytes(self.least)}."
+            )
         if size > self.most:
             raise BadValue(
                 f"{name} {value!r} is too large",
@@ -127,7 +138,10 @@ class Size(Input):
 
     def schema(self) -> dict[str, Any]:
         return {
-            "anyOf": [{"type": "integer", "minimum": MiB, "maximum": self.most}, {"type": "string"}]
+            "anyOf": [
+                {"type": "integer", "minimum": self.least, "maximum": self.most},
+                {"type": "string"},
+            ]
         }
 
 
@@ -158,6 +172,23 @@ class Count(Input):
 
     def schema(self) -> dict[str, Any]:
         return {"type": "integer", "minimum": 1, "maximum": self.most}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuCount(Count):
+    """A whole number of CPUs; the error for a quota such as 500m or 0.5 says what to give."""
+
+    most: int = MOST_CPUS
+
+    def check(self, name: str, value: Any, /) -> int:
+        quota = _QUOTA.fullmatch(str(value))
+        if quota is None:
+            return Count.check(self, name, value)
+        whole = max(1, ceil(Fraction(quota[1] or quota[2]) / (1000 if quota[1] else 1)))
+        raise BadValue(
+            f"{name} {value!r} is not a whole number",
+            f"Give {min(whole, self.most)}: a quota counts as whole CPUs, rounded up.",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,14 +334,15 @@ class MachineInputs(TypedDict, total=False):
     memory: Annotated[
         str | int | None, Size(most=MOST_MEMORY, help="Memory PostgreSQL may use, such as 16GB")
     ]
-    cpus: Annotated[int | None, Count(most=MOST_CPUS, help="Number of CPUs PostgreSQL may use")]
+    cpus: Annotated[int | None, CpuCount(help="Number of CPUs PostgreSQL may use")]
     storage: Annotated[str | None, Choice(words=Storage, help="Kind of storage")]
     disk: Annotated[
-        str | int | None, Size(most=MOST_DISK, help="Size of the volume of the data directory")
+        str | int | None,
+        Size(least=LEAST_DISK, most=MOST_DISK, help="Size of the volume of the data directory"),
     ]
     wal_disk: Annotated[
         str | int | None,
-        Size(most=MOST_DISK, help="Size of a separate volume for pg_wal"),
+        Size(least=LEAST_DISK, most=MOST_DISK, help="Size of a separate volume for pg_wal"),
     ]
     iops: Annotated[
         int | None, Count(most=MOST_IOPS, help="I/O operations per second of the volume")

@@ -45,7 +45,7 @@ _FORGIVING = {"k": "kB", "m": "MB", "g": "GB", "t": "TB", "b": "B"}
 
 
 def parse_bytes(text: str | int) -> Bytes:
-    """Return the bytes in a memory size such as ``16GB``, ``16 GiB``, ``512mb`` or ``1.5G``.
+    """Return the bytes in a memory size such as ``16GB``, ``16 GiB``, ``16Gi`` or ``1.5G``.
 
     A text without a unit is refused: 16 what? Zero and negative sizes are refused too.
 
@@ -60,7 +60,7 @@ def parse_bytes(text: str | int) -> Bytes:
     if match is None:
         raise _unread(text, "a size", "Give a size such as 16GB or 512MB.")
     number, unit = match.groups()
-    key = _FORGIVING.get(unit.lower().removesuffix("ib").removesuffix("b") or unit.lower())
+    key = _FORGIVING.get(unit.lower().removesuffix("b").removesuffix("i") or unit.lower())
     if key is None:
         what = f"unknown unit {unit!r}" if unit else "no unit"
         raise BadValue(f"{what} in size {text!r}", "Use kB, MB, GB or TB (powers of 1024).")

@@ -43,12 +43,23 @@ def test_an_instance_is_sent_to_the_same_command_of_rdstune(command: str) -> Non
         (["tune", "rds:shop"], "Run rdstune diff shop, or give its connection string."),
         (["vacuum", "rds:shop"], "Give its connection string."),
         (["tune", "mrtuner.conf"], "Write postgresql://host/db."),
+        (
+            ["tune", "--memory", "4GB", "foo"],
+            "Write postgresql://user@host:5432/dbname, and keep the password in PGPASSWORD or "
+            "~/.pgpass.",
+        ),
     ],
 )
 def test_what_a_command_has_no_use_for_is_refused(arguments: list[str], hint: str) -> None:
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 2
     assert done.stderr.endswith(f"HINT: {hint}\n")
+
+
+def test_a_bare_word_is_told_what_it_is_not() -> None:
+    done = CliRunner().invoke(main, ["tune", "--memory", "4GB", "foo"])
+    assert "a word in it is neither a URI nor name=value" in done.stderr
+    assert "…" not in done.stderr
 
 
 @pytest.mark.parametrize("target", ["postgresql://db/app", "local", "group.json"])

@@ -31,6 +31,11 @@ def test_the_screen_of_a_described_machine() -> None:
     assert shown.stdout == GOLDEN.read_text(encoding="utf-8")
 
 
+def test_one_cpu_is_told_in_the_singular() -> None:
+    shown = tune("--memory", "1Gi", "--cpus", "1", "--pg", "18").stdout
+    assert shown.startswith("PostgreSQL 18, 1 GB memory, 1 CPU, storage ?")
+
+
 def test_the_screen_with_all_lists_what_stays() -> None:
     short, long = tune(*MACHINE).stdout, tune(*MACHINE, "--all").stdout
     assert "  full_page_writes" not in short
@@ -203,7 +208,8 @@ def test_other_formats_assume_the_same_and_do_not_warn() -> None:
 
 def test_a_recovery_that_takes_longer_than_allowed_is_a_warning() -> None:
     """1 GB is the least; at 100 IOPS of 8 kB it takes 1311 s, at 40 MB/s 26 s."""
-    asked = ("--memory", "16GB", "--cpus", "4", "--disk", "200GB", "--rto", "10s")
+    machine = ("--memory", "16GB", "--cpus", "4", "--storage", "ssd", "--disk", "200GB")
+    asked = (*machine, "--rto", "10s")
     slow = json.loads(tune(*asked, "--iops", "100", "--json").stdout)
     assert [one for one in slow["notices"] if "crash recovery" in one["text"]]
     assert slow["recovery"]["wal_bytes"] == 2**30

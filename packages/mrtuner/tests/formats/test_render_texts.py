@@ -6,6 +6,7 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
+import mrtuner
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formats import FORMATS, Line, parse, render
 
@@ -153,7 +154,16 @@ def test_only_where_nobody_orders_them_standbys_come_first(format: str) -> None:
     note = "If max_connections and max_wal_senders rise, change and restart standbys before their"
     found = " ".join(render(format, given, title="16 GB").replace("\\", "").split("\n# "))
     assert found.count(note) == (format not in MANAGED)
+    assert found.count("; if they fall, the primary first.") == (format not in MANAGED)
     assert "standbys before their" not in render(format, [SHARED_BUFFERS])
+
+
+def test_a_file_for_a_container_has_one_full_stop_after_each_sentence() -> None:
+    """The assumption about the volume, and the note on standbys."""
+    text = mrtuner.tune(memory="16GB", cpus=4, connections=300, postgres=18).as_("docker")
+    told = " ".join(text.split("\n# "))
+    assert "with --wal-disk. If max_connections rises" in told.replace("\n", " ")
+    assert ".." not in told
 
 
 def test_an_offer_alone_has_no_note_on_standbys() -> None:

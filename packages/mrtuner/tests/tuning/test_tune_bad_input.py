@@ -54,6 +54,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"iops": 0}, "iops 0 is out of range", "Give a number from 1 to 100000000."),
     ({"throughput": "125"}, "throughput: no unit in size '125'", "Use kB, MB, GB or TB"),
     ({"wal_disk": "1kB"}, "wal_disk of 1024 bytes is too small", "Give a size with its unit"),
+    ({"disk": "3MB"}, "disk '3MB' is too small", "Give at least 256 MB."),
+    ({"wal_disk": "255MB"}, "wal_disk '255MB' is too small", "Give at least 256 MB."),
     # durations
     (
         {"rto": "soon"},
@@ -68,7 +70,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"postgres": 9.6}, "PostgreSQL 9.6 is not supported", "MrTuner knows the majors 13 to 19."),
     ({"postgres": "17"}, "PostgreSQL '17' is not supported", "MrTuner knows the majors 13 to 19."),
     # whole numbers
-    ({"cpus": 2.5}, "cpus 2.5 is not a whole number", "Give one from 1 to 4096."),
+    ({"cpus": 2.5}, "cpus 2.5 is not a whole number", "Give 3: a quota counts as whole CPUs"),
+    ({"cpus": "0.5"}, "cpus '0.5' is not a whole number", "Give 1: a quota counts as whole CPUs"),
+    ({"cpus": "500m"}, "cpus '500m' is not a whole number", "Give 1: a quota counts as whole"),
+    ({"cpus": "1001m"}, "cpus '1001m' is not a whole number", "Give 2: a quota counts as whole"),
+    ({"cpus": "two"}, "cpus 'two' is not a whole number", "Give one from 1 to 4096."),
     ({"cpus": "4"}, "cpus '4' is not a whole number", "Give one from 1 to 4096."),
     ({"connections": 1e2}, "connections 100.0 is not a whole number", "Give one from 1"),
     # words
@@ -116,6 +122,34 @@ def test_the_edges_of_what_means_something_are_taken(given: dict[str, Any]) -> N
     tuning = mrtuner.tune(**given)
     assert tuning.budget is not None
     assert tuning.budget.fits
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        # By default a tenth of the volume may be WAL, or 1 GB if a quarter holds that.
+        (
+            {"data": "500GB", "disk": "10GB"},
+            "500 GB of data and 1 GB of WAL do not fit on a volume",
+        ),
+        ({"data": "9.5GB", "disk": "10GB"}, "9.5 GB of data and 1 GB of WAL do not fit"),
+        ({"data": "9GB", "disk": "10GB"}, None),
+        ({"data": "9.5GB", "disk": "10GB", "wal_disk": "10GB"}, None),
+        (
+            {"data": "11GB", "disk": "10GB", "wal_disk": "10GB"},
+            "11 GB of data do not fit on a volume",
+        ),
+        ({"data": "500GB"}, None),
+    ],
+    ids=str,
+)
+def test_data_that_do_not_fit_on_their_volume_are_a_warning(
+    given: dict[str, Any], expected: str | None
+) -> None:
+    tuning = mrtuner.tune(memory="16GB", cpus=4, storage="ssd", **given)
+    told = [one.text for one in tuning.notices if "do not fit on a volume" in one.text]
+    assert len(told) == (expected is not None)
+    assert all(text.startswith(expected or "") for text in told)
 
 
 SCARCE: list[dict[str, Any]] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,7 @@ import pytest
 import mrtuner
 from mrtuner.tuning import engine  # noqa: F401 - registers the rules
 from mrtuner.tuning.measured import MEASUREMENTS, Measurement
+from mrtuner.tuning.pgtune import measured_against
 from mrtuner.tuning.verdict import RULES, Basis
 from mrtuner.units import pretty_bytes
 
@@ -44,9 +46,11 @@ def test_every_row_of_the_page_is_one_that_rules_point_to(rows: dict[str, list[s
 def test_a_rules_range_is_the_one_that_the_page_states(
     one: Measurement, rows: dict[str, list[str]]
 ) -> None:
-    _, _, memory, iops, where = rows[one.row]
+    _, _, memory, iops, sessions, data, where = rows[one.row]
     assert memory == " to ".join(dict.fromkeys(pretty_bytes(end) for end in one.memory))
     assert iops == ("any" if one.iops is None else str(one.iops[0]))
+    assert sessions == " to ".join(dict.fromkeys(map(str, one.sessions)))
+    assert data == ("any" if one.data is None else " to ".join(f"{end:g}" for end in one.data))
     assert where.startswith("[")
 
 
@@ -55,33 +59,51 @@ def test_no_rule_calls_itself_measured_everywhere() -> None:
     assert not [rule.name for rule in RULES.values() if rule.basis is Basis.MEASURED]
 
 
-@pytest.mark.parametrize(
-    ("given", "basis"),
-    [
-        ({"memory": "2GB", "iops": 3000}, "measured"),
-        ({"memory": "2GB", "iops": 3001}, "convention"),
-        ({"memory": "4GB", "iops": 3000}, "convention"),
-        ({"memory": "2GB"}, "convention"),
-    ],
-    ids=str,
-)
-def test_a_value_is_measured_only_within_the_range_of_its_row(
-    given: dict[str, Any], basis: str
-) -> None:
-    tuning = mrtuner.tune(cpus=2, workload="oltp", storage="ebs", connections=20, **given)
-    assert {str(tuning[name].basis) for name in ("shared_buffers", "backend_flush_after")} == {
-        basis
-    }
+#: What bench/small_volume.py measured: docs/measured-results.md, flushes and buffers.
+LIKE: Final[dict[str, Any]] = {
+    "memory": "2GB", "cpus": 2, "workload": "oltp", "storage": "ebs", "connections": 20,
+    "iops": 3000, "throughput": "125MB", "data": "6GB", "postgres": 18,
+}  # fmt: skip
+SMALL_VOLUME: Final = ("shared_buffers", "backend_flush_after", "commit_delay")
+#: One fact of the machine changed at a time: none of these was measured.
+UNLIKE: Final[list[dict[str, Any]]] = [
+    {"memory": "4GB"}, {"cpus": 64}, {"cpus": None}, {"workload": "mixed"}, {"storage": "hdd"},
+    {"storage": "network"}, {"storage": None}, {"connections": 200}, {"connections": None},
+    {"active": 2}, {"iops": 3001}, {"iops": None}, {"throughput": "1MB"}, {"throughput": None},
+    {"wal_disk": "10GB"}, {"data": "2100MB"}, {"data": "1TB"}, {"data": None}, {"postgres": 13},
+    {"postgres": 17},
+]  # fmt: skip
 
 
-def test_a_delay_of_commits_is_measured_for_the_load_of_its_row_alone() -> None:
-    """docs/measured-results.md, row-commit-delay: 1 GB, 3,000 requests a second, TPC-B."""
-    machine: dict[str, Any] = {"memory": "1GB", "cpus": 2, "connections": 20, "iops": 3000}
+def test_values_are_measured_on_a_machine_like_the_one_of_their_rows() -> None:
+    tuning = mrtuner.tune(**LIKE)
+    assert measured_against(tuning)
+    assert {str(tuning[name].basis) for name in SMALL_VOLUME} == {"measured"}
+
+
+@pytest.mark.parametrize("changed", UNLIKE, ids=str)
+def test_no_value_is_measured_where_one_fact_is_another_or_unknown(changed: dict[str, Any]) -> None:
+    tuning = mrtuner.tune(**LIKE | changed)
+    assert measured_against(tuning) is None
+    assert not [name for name in SMALL_VOLUME if str(tuning[name].basis) == "measured"]
+
+
+def test_the_ratio_is_not_told_where_the_advice_is_not_what_was_measured() -> None:
+    """A delay of commits that cannot be changed: the nine pairs had half a millisecond."""
+    tuning = mrtuner.tune(**LIKE)
+    other = replace(tuning["commit_delay"], target=0)
+    assert (
+        measured_against(replace(tuning, advice={**tuning.advice, "commit_delay": other})) is None
+    )
+
+
+def test_a_sort_in_one_pass_is_measured_for_up_to_eight_sessions() -> None:
+    """docs/measured-results.md, row-one-merge-pass: 8 sessions with 1 GB, one with 23 GB."""
+    machine: dict[str, Any] = {"memory": "16GB", "cpus": 2, "storage": "ssd", "postgres": 18}
     bases = {
-        workload: str(mrtuner.tune(workload=workload, **machine)["commit_delay"].basis)
-        for workload in ("oltp", "web", "mixed")
+        many: str(mrtuner.tune(connections=many, **machine)["work_mem"].basis) for many in (8, 20)
     }
-    assert bases == {"oltp": "measured", "web": "convention", "mixed": "convention"}
+    assert bases == {8: "measured", 20: "convention"}
 
 
 # --- a known fact never gives a worse answer than an unknown one
@@ -126,6 +148,8 @@ def sizes(tuning: Tuning) -> dict[str, float]:
 def most(name: str, fact: str, value: Any, memory: int) -> float | None:
     """The most that a fact allows to a parameter, worked out by hand; None: no such limit."""
     wal = {"max_wal_size": 1.0, "min_wal_size": 0.25}.get(name)
+    if wal is not None and value == "hdd":
+        return wal * GIB  # 150 requests a second replay 703 MB in ten minutes: the default
     if wal is not None:
         return None if (room := _room_for_wal(fact, value)) is None else wal * room
     if name == "work_mem" and fact == "data":
@@ -177,3 +201,30 @@ def test_a_crash_without_rto_is_recovered_from_within_ten_minutes() -> None:
             recovery = mrtuner.tune(**given, disk="20TB", iops=iops).recovery
             assert recovery is not None
             assert recovery.slow <= 600
+
+
+@pytest.mark.parametrize(
+    ("storage", "expected"),
+    [
+        # 1 GB, the least that --rto asks for: 131,072 pages of 8 kB are 874 s at 150 a second.
+        ("hdd", "may take 14.6 min, on a volume of 150 IOPS, assumed without --iops"),
+        ("ebs", "takes at most 60 s only on a fast disk, assumed without --iops"),
+        ("network", "takes at most 60 s only on a fast disk"),
+        (None, "takes at most 60 s only on a fast disk"),
+        ("ssd", None),
+        ("nvme", None),
+    ],
+)
+def test_no_recovery_time_is_promised_for_a_volume_that_nobody_knows(
+    storage: str | None, expected: str | None
+) -> None:
+    machine: dict[str, Any] = {"memory": "16GB", "cpus": 4, "disk": "2TB", "rto": "60s"}
+    tuning = mrtuner.tune(workload="oltp", storage=storage, **machine)
+    told = [one.text for one in tuning.notices if one.text.startswith("crash recovery")]
+    if expected is None:
+        assert not told
+    else:
+        assert f"crash recovery {expected}" in told[0]
+    if storage != "hdd":
+        known = mrtuner.tune(workload="oltp", storage=storage, iops=256_000, **machine)
+        assert not [one for one in known.notices if one.text.startswith("crash recovery")]

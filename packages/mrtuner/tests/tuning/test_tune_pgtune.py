@@ -176,15 +176,22 @@ def test_the_page_is_told_the_same_as_the_command() -> None:
         ({"data": "1GB"}, "not measured on such a machine"),
         ({"iops": 16_000}, "not measured on such a machine"),
         ({"workload": "mixed"}, "not measured on such a machine"),
+        ({"cpus": 64, "storage": "hdd", "pg": 13}, "not measured on such a machine"),
+        ({"connections": 200}, "not measured on such a machine"),
+        ({"throughput": "1MB"}, "not measured on such a machine"),
+        ({"wal-disk": "10GB"}, "not measured on such a machine"),
     ],
     ids=str,
 )
 def test_the_measured_ratio_is_told_only_for_the_machine_it_was_measured_on(
     given: dict[str, Any], expected: str
 ) -> None:
-    told = {"memory": "2GB", "cpus": 2, "iops": 3000, "data": "6GB", "workload": "oltp"} | given
-    options = [word for name, value in told.items() for word in (f"--{name}", str(value))]
-    done = CliRunner().invoke(main, ["tune", *options, "--connections=30", "--compare=pgtune"])
+    like = {
+        "memory": "2GB", "cpus": 2, "iops": 3000, "data": "6GB", "workload": "oltp",
+        "throughput": "125MB", "storage": "ssd", "connections": 30, "pg": 18,
+    }  # fmt: skip
+    options = [word for name, value in (like | given).items() for word in (f"--{name}", str(value))]
+    done = CliRunner().invoke(main, ["tune", *options, "--compare=pgtune"])
     assert expected in " ".join(done.output.split())
     if "not" in expected:
-        assert "1.44" not in done.output
+        assert "in the middle" not in done.output

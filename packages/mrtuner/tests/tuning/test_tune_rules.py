@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import mrtuner
+from mrtuner.units import parse_duration
 
 if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
@@ -85,7 +86,8 @@ CASES: dict[str, list[Case]] = {
         keep("0", "long statements are normal for this workload", **OLAP),
     ],
     "idle_in_transaction_session_timeout": [
-        change("10min", "dead rows"),
+        change("2min", "dead rows"),
+        change("2min", "dead rows", workload="web"),
         change("10min", "dead rows", workload="mixed"),
         keep("0", "often left open", **OLAP),
         keep("0", "often left open", **DESKTOP),
@@ -175,9 +177,9 @@ CASES: dict[str, list[Case]] = {
     "max_parallel_workers": [
         keep("8", "already set"),  # 8 CPUs, and 8 is the default
         change("16", "one per CPU", cpus=16),
-        change("2", cpus=1),
+        change("2", "at least two", cpus=1),
         # A small container on a large host: 1 GB / 64 MB = 16.
-        change("16", cpus=64, memory="1GB", connections=10),
+        change("16", "per 64 MB of memory", cpus=64, memory="1GB", connections=10),
         change("64", cpus=64, memory=None),
         unknown("--cpus", "8", cpus=None),
     ],
@@ -193,14 +195,14 @@ CASES: dict[str, list[Case]] = {
         change("1", cpus=2),
         change("0", cpus=1),  # parallel workers do not help on one CPU
         change("4", "half the CPUs", **OLAP),  # 8 / 2
-        change("16", "half the CPUs", cpus=64, **OLAP),  # 32, held at 16
+        change("16", "half the CPUs, at most 16", cpus=64, **OLAP),  # 32, held at 16
         unknown("--cpus", "2", cpus=None),
     ],
     "max_parallel_maintenance_workers": [
         change("4", "at most four"),  # 8 / 2
         change("4", cpus=64),
         keep("2", "already set", cpus=4),
-        change("1", cpus=1),  # at least one
+        change("1", "at least one", cpus=1),
         unknown("--cpus", "2", cpus=None),
     ],
     "parallel_leader_participation": [
@@ -210,7 +212,8 @@ CASES: dict[str, list[Case]] = {
     "autovacuum_max_workers": [
         keep("3", "already set"),  # 8 / 8 = 1, three at least
         change("4", cpus=32),  # 32 / 8; 32 GB / 2 GB = 16 would allow it
-        change("8", cpus=256, memory="256GB"),  # 32, held at 8
+        change("8", "from 3 to 8", cpus=256, memory="256GB"),  # 32, held at 8
+        change("5", "per 2 GB of memory", cpus=64, memory="10GB", connections=20),
         keep("3", "already set", cpus=64, memory="4GB", connections=20),  # 4 GB / 2 GB = 2
         change("8", cpus=64, memory=None),
         unknown("--cpus", "3", cpus=None),
@@ -428,6 +431,9 @@ CASES: dict[str, list[Case]] = {
         # A hard disk is not lowered, nor raised: 16 since 18, 1 before.
         keep("16", "few heads", storage="hdd"),
         keep("1", "few heads", storage="hdd", postgres=17),
+        # Documentation of 17: where posix_fadvise is missing, anything but 0 is an error.
+        keep("1", "macOS and Windows", postgres=17, **DESKTOP),
+        change("64", "at most 64 per process", **DESKTOP),
         unknown("--storage", "16", storage=None),
     ],
     "maintenance_io_concurrency": [
@@ -436,6 +442,7 @@ CASES: dict[str, list[Case]] = {
         change("256", storage="nvme", postgres=17),
         keep("16", "few heads", storage="hdd"),
         keep("10", "few heads", storage="hdd", postgres=17),
+        keep("10", "macOS and Windows", postgres=17, **DESKTOP),
         unknown("--storage", "16", storage=None),
     ],
     "backend_flush_after": [
@@ -456,7 +463,7 @@ CASES: dict[str, list[Case]] = {
     "io_workers": [
         keep("3", "already set"),  # 8 / 4 = 2, three at least
         change("4", cpus=16),
-        change("32", cpus=256),  # 64, held at 32
+        change("32", "from three to 32", cpus=256),  # 64, held at 32
         unknown("--cpus", "3", cpus=None),
     ],
     "io_max_workers": [
@@ -557,7 +564,8 @@ CASES: dict[str, list[Case]] = {
         change("50GB", "abandoned slot", disk="200GB"),
         change("62GB", "abandoned slot", disk="250GB"),
         change("512MB", "abandoned slot", disk="2GB"),
-        change("5GB", "abandoned slot", disk="200GB", wal_disk="20GB"),
+        # Three quarters of its own volume: half, 10 GB, is kept for a crash anyway.
+        change("15GB", "abandoned slot", disk="200GB", wal_disk="20GB"),
         unknown("--disk or --wal-disk", "-1"),
     ],
     "temp_file_limit": [
@@ -683,6 +691,25 @@ def test_a_suggestion_is_shown_and_never_written() -> None:
     }
     assert not suggested & {item.name for item in tuning.changes}
     assert not [name for name in suggested if name in tuning.as_conf()]
+
+
+def test_a_file_for_a_desktop_of_unknown_system_offers_what_linux_accepts() -> None:
+    text = machine(postgres=17, **DESKTOP).as_conf()
+    assert "#effective_io_concurrency = 128\n#maintenance_io_concurrency = 128\n" in text
+    assert "\neffective_io_concurrency" not in text
+
+
+@pytest.mark.parametrize("workload", ["web", "oltp", "mixed", "olap", "desktop"])
+def test_no_suggestion_makes_the_server_ignore_another(workload: str) -> None:
+    """Documentation of transaction_timeout: it overrides what is as long or longer; 0 is off."""
+    tuning = machine(workload=workload, postgres=18)
+    limit, idle, statement = (
+        parse_duration(tuning[name].value) if tuning[name].target else 0.0
+        for name in (
+            "transaction_timeout", "idle_in_transaction_session_timeout", "statement_timeout",
+        )
+    )  # fmt: skip
+    assert not limit or max(idle, statement) < limit
 
 
 @pytest.mark.parametrize("major", range(13, 20))

@@ -323,12 +323,23 @@ def test_recovery_follows_the_volumes_iops_and_bandwidth() -> None:
     time 375 MiB, but 125 MiB/s are read and written: 62.5 MiB.
     """
     volume = Throughput(3000, Bytes(125 * MIB))
-    pace = replay(volume)
+    pace = replay(live(throughput=volume))
     assert pace.slow == 3000 * 8192
     assert pace.fast == 62.5 * MIB
     assert answer("max_wal_size", live(rto=Rto(60.0), throughput=volume))[1] == "1406MB"
-    fast = replay(Throughput(1_000_000, None))
+    fast = replay(live(throughput=Throughput(1_000_000, None)))
     assert (fast.slow, fast.fast) == (40 * MIB, 200 * MIB)
+
+
+@pytest.mark.parametrize("volume", [None, Throughput(None, Bytes(125 * MIB))], ids=str)
+def test_a_hard_disk_replays_as_fast_as_150_requests_a_second_allow(
+    volume: Throughput | None,
+) -> None:
+    """150 pages of 8 kB, or 150 merged writes of 128 kB, which are 18.75 MiB."""
+    pace = replay(live(storage=Storage.HDD, throughput=volume))
+    assert (pace.slow, pace.fast) == (150 * 8192, 18.75 * MIB)
+    given = replay(live(storage=Storage.HDD, throughput=Throughput(80, None)))
+    assert (given.slow, given.how) == (80 * 8192, "on a volume of 80 IOPS")
 
 
 def test_min_wal_size_follows_what_was_measured() -> None:

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Final, TypedDict, Unpack
 
 from mrtuner.errors import BadValue
 from mrtuner.inputs import (
-    MOST_CPUS,
     MOST_MEMORY,
     MOST_SESSIONS,
     Choice,
     Count,
+    CpuCount,
     Input,
     Rate,
     Time,
@@ -175,7 +175,7 @@ class PlanInputs(TypedDict, total=False):
         Count(most=_MOST_WORKERS, default="8", help="Most workers per pod"),
     ]
     now: Annotated[str | None, Pods(help="Current pods x workers x threads, such as 4x2")]
-    database_cpus: Annotated[int | None, Count(most=MOST_CPUS, help="CPUs of the database")]
+    database_cpus: Annotated[int | None, CpuCount(help="CPUs of the database")]
     pooler: Annotated[
         int | None,
         Count(most=MOST_SESSIONS, help="Total server connections of the transaction poolers"),

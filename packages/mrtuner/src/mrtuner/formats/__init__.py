@@ -53,12 +53,18 @@ def render(format: str, lines: Sequence[Line], *, title: str = "") -> str:
 
 
 def _standbys_first(lines: Sequence[Line]) -> str:
-    """Return what pauses replay on standbys if it rises on their primary first; "" if nothing."""
+    """Return the order for what must not be lower on a standby than on its primary; "" if none.
+
+    Where it is, replay pauses (before 14 the standby stops), and it does not start.
+    """
     names = [line.name for line in lines if line.name in FOLLOW_PRIMARY and not line.condition]
     if not names:
         return ""
-    rise = "rises" if len(names) == 1 else "rise"
-    return f"If {enumerated(names)} {rise}, change and restart standbys before their primary."
+    rise, fall = ("rises", "falls") if len(names) == 1 else ("rise", "fall")
+    return (
+        f"If {enumerated(names)} {rise}, change and restart standbys before their primary; "
+        f"if {'it' if len(names) == 1 else 'they'} {fall}, the primary first."
+    )
 
 
 def for_containers(format: str) -> bool:

@@ -46,7 +46,7 @@ def _bound(may_run_on: Fact[int], quotas: list[Fact[Fraction]]) -> Fact[int]:
     return Fact(max(1, ceil(quota.value)), f"{quota.source}: {counted_cpus(quota.value)}")
 
 
-def counted_cpus(count: int | Fraction) -> str:
+def counted_cpus(count: float | Fraction) -> str:
     """Return a number of CPUs with its noun: a quota gives fractions."""
     return f"{float(count):.3g} CPU{'' if count == 1 else 's'}"
 

@@ -25,7 +25,7 @@ from mrtuner.host.counters import (
     default_interface,
     traffic,
 )
-from mrtuner.host.cpus import bounds
+from mrtuner.host.cpus import bounds, counted_cpus
 from mrtuner.host.devices import Counted, Device, counted, layers
 from mrtuner.host.io_limits import Limit, Rule, limits_of
 from mrtuner.host.tree import Tree
@@ -199,8 +199,8 @@ def _cpu(tree: Tree) -> tuple[float, ControlGroup | None, Ceiling]:
     ]
     quota, bound = min(quotas, key=lambda each: each[0], default=(whole, None))
     if bound is None or quota >= whole:
-        return whole, None, _all_of(f"{whole:.0f} CPUs of the machine", "by definition")
-    return quota, bound.group, _all_of(f"a quota of {quota:.3g} CPUs", bound.limit.source)
+        return whole, None, _all_of(f"{counted_cpus(whole)} of the machine", "by definition")
+    return quota, bound.group, _all_of(f"a quota of {counted_cpus(quota)}", bound.limit.source)
 
 
 def _all_of(note: str, source: str) -> Ceiling:

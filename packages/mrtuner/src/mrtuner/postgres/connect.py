@@ -326,6 +326,11 @@ def _bad_string(reason: str) -> UsageError:
     if "target_session_attrs" in reason:
         hint = f"Use {enumerated(SESSION_ATTRS, 'or')}."
         return UsageError("the connection string has an invalid target_session_attrs", hint)
+    if reason.startswith('missing "="'):
+        return UsageError(
+            "cannot read the connection string: a word in it is neither a URI nor name=value",
+            _STRING_HINT,
+        )
     unquoted = re.sub(r"""(["'])[^"']*["']?""", "…", _first_line(reason))
     return UsageError(f"cannot read the connection string: {unquoted}", _STRING_HINT)
 

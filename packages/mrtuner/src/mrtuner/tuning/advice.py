@@ -17,6 +17,7 @@ from mrtuner.tuning.budget import Budget
 from mrtuner.tuning.situation import Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, Rule, Unknown, Value, Verdict
 from mrtuner.units import MiB, memory_unit, pretty_bytes
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.host.model import Host
@@ -221,10 +222,10 @@ class Tuning(Mapping[str, Advice]):
     def title(self) -> str:
         """One line naming the version and machine."""
         memory = pretty_bytes(self.situation.memory.size) if self.situation.memory else "?"
-        cpus = self.situation.cpus.count if self.situation.cpus else "?"
+        cpus = plural(self.situation.cpus.count, "CPU") if self.situation.cpus else "? CPUs"
         storage = self.situation.storage or "?"
         return (
-            f"PostgreSQL {self.situation.major}, {memory} memory, {cpus} CPUs, "
+            f"PostgreSQL {self.situation.major}, {memory} memory, {cpus}, "
             f"storage {storage}, workload {self.situation.workload}"
         )
 
@@ -279,7 +280,7 @@ class Tuning(Mapping[str, Advice]):
             return json.dumps(self.to_dict(), indent=2) + "\n"
         title = self.title
         if for_containers(format) and self.assumed:
-            title += f". {self.assumed}."
+            title += f". {self.assumed}"
         return render(format, [*self.lines(), *self.offers()], title=title)
 
     def as_conf(self) -> str:

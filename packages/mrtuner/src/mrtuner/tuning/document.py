@@ -271,7 +271,7 @@ def tune_document(
         missing=[convert(one, MissingFact) for one in tuning.missing],
         plans=query_plans(plans) if plans else UNSET,
         pgtune=list(differences(tuning)) if compared else UNSET,
-        pgtune_measured=measured_against(tuning.situation) if compared else UNSET,
+        pgtune_measured=measured_against(tuning) if compared else UNSET,
     )
 
 

@@ -43,19 +43,26 @@ def recovery(situation: Situation, advice: dict[str, Advice]) -> Recovery | None
         by_rate = int(situation.wal.peak_rate * timeout * 1.9)
         if by_rate < wal:
             wal, how = by_rate, "1.9 intervals at the measured peak rate"
-    pace = replay(situation.throughput)
+    pace = replay(situation)
     return Recovery(wal=wal, fast=wal / pace.fast, slow=wal / pace.slow, how=how, pace=pace.how)
 
 
 def over_rto(situation: Situation, recovery: Recovery | None) -> Iterator[Notice]:
-    """Warn if crash recovery may take longer than allowed."""
-    if situation.rto is not None and recovery is not None:
-        allowed, slow = situation.rto.seconds, recovery.slow
-        if slow > allowed * 1.02:  # rounding for readability is no excess
-            yield _warn(
-                f"crash recovery may take {pretty_duration(slow)}, more than the "
-                f"{pretty_duration(allowed)} allowed: use faster storage, or fail over instead"
-            )
+    """Warn if crash recovery may take longer than allowed, or nobody knows whether it does."""
+    if situation.rto is None or recovery is None:
+        return
+    allowed, slow = situation.rto.seconds, recovery.slow
+    assumed = f", {recovery.pace}" if replay(situation).assumed else ""
+    if slow > allowed * 1.02:  # rounding for readability is no excess
+        yield _warn(
+            f"crash recovery may take {pretty_duration(slow)}{assumed}, more than the "
+            f"{pretty_duration(allowed)} allowed: use faster storage, or fail over instead"
+        )
+    elif assumed:
+        yield _warn(
+            f"crash recovery takes at most {pretty_duration(allowed)} only {recovery.pace}: give "
+            "--iops and --throughput"
+        )
 
 
 def _hides_peaks(wal: Wal) -> bool:
@@ -74,12 +81,28 @@ def notices(
         yield from _page_tables(situation, solution, reserved)
         yield from _all_at_once(situation, solution)
         yield from _fewer_active(situation, solution)
+    yield from _larger_than_the_volume(situation, solution)
     if situation.storage == "overlay":
         yield _warn("the data directory is in a container's own layer: use a volume")
     if server is not None:
         yield from _standbys_first(server, solution)
         yield from replication.notices(server)
         yield from _server_notices(server, chosen)
+
+
+def _larger_than_the_volume(situation: Situation, solution: Solution) -> Iterator[Notice]:
+    """Warn if what was described does not fit; a server that runs may have tablespaces."""
+    data, disk = situation.data, situation.disk
+    if situation.live or data is None or disk is None or disk.size is None:
+        return
+    wal = solution.advice["max_wal_size"].target
+    held = wal * MiB if isinstance(wal, int) and situation.wal_disk is None else 0
+    if data.size + held > disk.size:
+        and_wal = f" and {pretty_bytes(held)} of WAL" if held else ""
+        yield _warn(
+            f"{pretty_bytes(data.size)} of data{and_wal} do not fit on a volume of "
+            f"{pretty_bytes(disk.size)}: check --data and --disk"
+        )
 
 
 def _too_many_connections(chosen: Chosen) -> Iterator[Notice]:

@@ -245,9 +245,9 @@ def differences(tuning: Tuning) -> list[PeerDifference]:
     return list(_differences(tuning, machine)) if machine else []
 
 
-def measured_against(situation: Situation) -> str | None:
+def measured_against(tuning: Tuning) -> str | None:
     """What the advice gained over PgTune on such a machine, and the row; None: not measured."""
-    if not AGAINST_PGTUNE.covers(situation):
+    if not (AGAINST_PGTUNE.covers(tuning.situation) and AGAINST_PGTUNE.shown_by(tuning)):
         return None
     return f"{AGAINST_PGTUNE.says} (docs/measured-results.md, {AGAINST_PGTUNE.row})"
 

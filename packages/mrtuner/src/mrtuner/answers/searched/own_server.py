@@ -420,7 +420,7 @@ def costs(tuning: Tuning, known: Server, side: Settings, *, live: bool = False) 
     situation = replace(tuning.situation, running={**tuning.situation.running, **side})
     budget = in_force(situation)
     wal = known.bytes("max_wal_size", situation.running if live else side)
-    pace = replay(situation.throughput)
+    pace = replay(situation)
     fast, slow = (pretty_duration(wal / speed) for speed in (pace.fast, pace.slow))
     return Costs(
         memory=None if budget is None else int(budget.total),

@@ -18,7 +18,7 @@ def pgtune(tuning: Tuning, look: Look) -> Iterator[str]:
     if machine is None:
         yield from paragraph("unknown: its rules need memory and CPUs", look)
         return
-    yield from paragraph(measured_against(tuning.situation) or _NOT_MEASURED, look)
+    yield from paragraph(measured_against(tuning) or _NOT_MEASURED, look)
     found = differences(tuning)
     for one in found:
         yield from paragraph(f"{one.name}: {one.ours or '-'} here, {one.theirs} by PgTune", look)

@@ -126,7 +126,8 @@ def log_min_duration_sample_default() -> Verdict:
       risk="a standby or consumer that falls further behind must be set up again",
       suggestion=True)  # fmt: skip
 def max_slot_wal_keep_size_by_disk(situation: Situation) -> Verdict:
-    """A quarter of the volume that WAL lies on, as a suggestion. An abandoned slot otherwise keeps
+    """A quarter of the volume that WAL shares with the data, three quarters of its own, as a
+    suggestion: no less than max_wal_size, which is kept anyway. An abandoned slot otherwise keeps
     WAL until the disk is full and the server stops.
     """
     if _is_set(situation, "max_slot_wal_keep_size"):
@@ -134,7 +135,10 @@ def max_slot_wal_keep_size_by_disk(situation: Situation) -> Verdict:
     size = _volume_of_wal(situation)
     if size is None:
         return Unknown(("--disk or --wal-disk",))
-    return Change(_plain(size // 4), "otherwise an abandoned slot keeps WAL until the disk is full")
+    quarters = 1 if situation.wal_disk is None else 3
+    return Change(
+        _plain(size * quarters // 4), "otherwise an abandoned slot keeps WAL until the disk is full"
+    )
 
 
 @rule("idle_replication_slot_timeout", source="documentation: Replication; release notes 18",

@@ -13,6 +13,7 @@ DOC = "documentation: Resource Consumption, Worker Processes"
 A_WORKER = 64 * MiB
 #: If this share of the planned workers did not start, it is no accident.
 MANY_MISSING = 0.2
+ONE_PER_CPU = "one per CPU or per 64 MB of memory, whichever is fewer, and at least two"
 
 
 @rule(
@@ -30,9 +31,9 @@ def max_parallel_workers_by_cpus(
     to = greatest(2, _workers(memory))
     if workers and workers.missing >= MANY_MISSING:
         seen = f"{workers.words} {situation.observed}"
-        because = f"{seen}; one per CPU; more could not run at the same time"
+        because = f"{seen}; {ONE_PER_CPU}"
         return Change(to, because, Basis.OBSERVED)
-    return Change(to, "one per CPU; more could not run at the same time")
+    return Change(to, ONE_PER_CPU)
 
 
 def _workers(memory: Memory | None) -> Expr:
@@ -75,7 +76,7 @@ def max_parallel_workers_per_gather_by_workload(
             because = f"{seen}, although plans relied on them"
             return Change(now // 2, because, Basis.OBSERVED)
     if workload is Workload.OLAP:
-        return Change(least(16, CPUS / 2), "half the CPUs may help one large query")
+        return Change(least(16, CPUS / 2), "half the CPUs, at most 16, may help one large query")
     return Change(least(2, CPUS / 2), "half the CPUs, at most two: many sessions share them")
 
 
@@ -87,7 +88,7 @@ def _one_for_each_cpu(situation: Situation) -> bool:
 @rule("max_parallel_maintenance_workers", source=DOC, risk="index builds take more of the machine")
 def max_parallel_maintenance_workers_by_cpus() -> Verdict:
     """Half the CPUs, one at least and four at most: beyond that the storage is the limit."""
-    return Change(greatest(1, least(4, CPUS / 2)), "half the CPUs, at most four")
+    return Change(greatest(1, least(4, CPUS / 2)), "half the CPUs, at least one and at most four")
 
 
 @rule(

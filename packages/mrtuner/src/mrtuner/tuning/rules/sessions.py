@@ -83,10 +83,13 @@ def statement_timeout_by_workload(workload: Workload) -> Verdict:
     suggestion=True,
 )
 def idle_in_transaction_session_timeout_by_workload(workload: Workload) -> Verdict:
-    """Ten minutes for web, OLTP and mixed, as a suggestion: an open transaction stops vacuum."""
+    """Two minutes for web and OLTP, ten for mixed, as a suggestion: an open transaction stops
+    vacuum. The server ignores it unless it is shorter than transaction_timeout.
+    """
     if workload in {Workload.OLAP, Workload.DESKTOP}:
         return Keep("interactive sessions are often left open")
-    return Change("10min", "a forgotten transaction keeps vacuum from removing dead rows")
+    limit = "2min" if workload.short_transactions else "10min"
+    return Change(limit, "a forgotten transaction keeps vacuum from removing dead rows")
 
 
 @rule(

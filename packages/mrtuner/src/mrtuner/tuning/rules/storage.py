@@ -8,7 +8,7 @@ from mrtuner.formula.expression import CPUS, greatest, least
 from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning.measured import FLUSH_AFTER
 from mrtuner.tuning.situation import BufferWrites, Cpus, Situation
-from mrtuner.tuning.verdict import Basis, Change, Keep, OwnValue, Unknown, Verdict, rule
+from mrtuner.tuning.verdict import Basis, Change, Keep, Offer, OwnValue, Unknown, Verdict, rule
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes
 
 DOC = "documentation: Resource Consumption, I/O"
@@ -47,18 +47,23 @@ PROCESSES = {
     "max_wal_senders": 10,
 }
 AUXILIARY = 9
+#: Up to 17 reading ahead needs posix_fadvise, which macOS and Windows lack.
+LINUX = "Only if the server runs on Linux or FreeBSD: others refuse it"
 AHEAD_SOURCE = DOC + "; 18: aio_init.c, method_worker.c"
 
 
 @rule("effective_io_concurrency", source=AHEAD_SOURCE, risk="scans load the storage more")
 def effective_io_concurrency_by_storage(storage: Storage, situation: Situation) -> Verdict:
     """128 for SSD and network volumes, 256 for NVMe. From 18 on no more than a process may have in
-    flight: io_max_concurrency, or 64 if that is not set. Left as it is on hard disks.
+    flight: io_max_concurrency, or 64 if that is not set. Left as it is on hard disks. For a
+    described desktop up to 17 only on Linux: servers on macOS and Windows do not start with it.
     """
     if storage is Storage.HDD:
         return Keep("a disk has few heads: the version's default keeps them busy")
     now = int(situation.running.get("effective_io_concurrency", 0))
-    return _ahead(situation, storage, now, f"{storage} serves many requests at once")
+    return _accepted(
+        _ahead(situation, storage, now, f"{storage} serves many requests at once"), situation
+    )
 
 
 @rule(
@@ -70,7 +75,20 @@ def maintenance_io_concurrency_by_storage(storage: Storage, situation: Situation
         return Keep("a disk has few heads: the version's default keeps them busy")
     now = int(situation.running.get("maintenance_io_concurrency", 0))
     because = f"{storage} serves many requests at once; recovery uses it too"
-    return _ahead(situation, storage, now, because)
+    return _accepted(_ahead(situation, storage, now, because), situation)
+
+
+def _accepted(verdict: Verdict, situation: Situation) -> Verdict:
+    """Only an offer for a desktop up to 17 whose system nobody gave: others start on Linux."""
+    linux = situation.live or situation.io_uring is not None  # which only its kernel shows
+    if (
+        linux
+        or situation.workload is not Workload.DESKTOP
+        or situation.major >= 18
+        or not isinstance(verdict, Change)
+    ):
+        return verdict
+    return Keep("macOS and Windows do not start with it up to 17", Offer(str(verdict.to), LINUX))
 
 
 def _ahead(situation: Situation, storage: Storage, now: int, because: str) -> Verdict:
@@ -189,7 +207,7 @@ def _without_workers(situation: Situation) -> Verdict | None:
 def io_workers_by_cpus(situation: Situation) -> Verdict:
     """A quarter of the CPUs, three at least (the default) and 32 at most."""
     return _without_workers(situation) or Change(
-        greatest(3, least(32, CPUS / 4)), "a quarter of the CPUs, at least three"
+        greatest(3, least(32, CPUS / 4)), "a quarter of the CPUs, from three to 32"
     )
 
 

@@ -48,11 +48,14 @@ def autovacuum_max_workers_by_cpus(memory: Memory | None, situation: Situation) 
     """Three, or one for each eight CPUs up to eight where each has 2 GB of memory behind it. From
     18 no more than autovacuum_worker_slots: the server ignores the others.
     """
-    most = int(situation.running.get("autovacuum_worker_slots", MOST_WORKERS))
-    workers = least(CPUS / 8, min(MOST_WORKERS, most))
+    slots = int(situation.running.get("autovacuum_worker_slots", MOST_WORKERS))
+    most = min(MOST_WORKERS, slots)
+    workers = least(CPUS / 8, most)
     if memory is not None:
         workers = least(workers, MEMORY / (2 * GiB))
-    return Change(greatest(min(USUAL_WORKERS, most), workers), "one per eight CPUs, at least three")
+    usual = min(USUAL_WORKERS, most)
+    because = f"one per eight CPUs, or per 2 GB of memory if fewer, from {usual} to {most}"
+    return Change(greatest(usual, workers), because)
 
 
 @rule(

@@ -159,8 +159,10 @@ def limits_of(situation: Situation) -> WalLimits:
     """What the volume holds, and what can be replayed in the recovery time allowed."""
     asked = situation.rto is not None
     seconds = situation.rto.seconds if situation.rto else USUAL_RTO
-    replayed = Bytes(max(GiB, int(seconds * replay(situation.throughput).slow)))
-    words = f"limited to what {pretty_duration(seconds)} can replay (--rto)"
+    pace = replay(situation)
+    replayed = Bytes(max(GiB, int(seconds * pace.slow)))
+    where = f" {pace.how}" if pace.assumed else ""
+    words = f"limited to what {pretty_duration(seconds)} can replay{where} (--rto)"
     return WalLimits(
         _limit_of_volume(situation.disk, situation.wal_disk),
         WalLimit(replayed, words),
@@ -207,7 +209,8 @@ def max_wal_size_for_one_interval(situation: Situation, chosen: Chosen) -> Verdi
     least twice the present value. Never more than fits the volume: a tenth of it (but 1 GB, if a
     quarter holds that) or a quarter of what is free; half of a volume that pg_wal has to itself;
     4 GB if neither is known. Never more than can be replayed in ten minutes, or in --rto, which
-    goes no lower than 1 GB. Never below a live server's own value, unless --rto asks for it or
+    goes no lower than 1 GB; a hard disk is taken to do 150 requests a second, unless --iops says
+    otherwise. Never below a live server's own value, unless --rto asks for it or
     WAL can fill the volume.
     """
     limits, wal = limits_of(situation), situation.wal
