@@ -24,8 +24,8 @@ from mrtuner.agents.server import over_http
 from mrtuner.agents.tools import TOOLS, Places
 from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.web.access import Access, hash_of
 from mrtuner.web.app import LOOPBACK, Agents
+from mrtuner.web.authentication import Access, hash_of
 
 pytestmark = pytest.mark.timed
 

@@ -14,6 +14,7 @@ from mrtuner.cli import main
 from mrtuner.documents import as_builtins, convert
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.lab.control import Request, sysctl
+from mrtuner.failover.lab.dns_resolver import Resolver
 from mrtuner.failover.lab.document import PlayedScenario, played_scenario
 from mrtuner.failover.lab.lab import dsn, explained
 from mrtuner.failover.lab.outcome import (
@@ -22,7 +23,6 @@ from mrtuner.failover.lab.outcome import (
     ScenarioResult,
     union,
 )
-from mrtuner.failover.lab.resolver import Resolver
 from mrtuner.failover.lab.scenarios import SCENARIOS, FaultMoment, scenario
 from mrtuner.failover.lab.text import lines, measured
 from mrtuner.failover.predict import hang_times

@@ -12,9 +12,9 @@ import pytest
 from conftest import NewCluster
 
 from mrtuner.errors import ConnectError
-from mrtuner.postgres.activity import watch
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
+from mrtuner.postgres.cumulative_statistics import watch
 from mrtuner.postgres.model import Override, Server
 from mrtuner.postgres.read import read
 from mrtuner.postgres.reader import rows_of
@@ -375,7 +375,7 @@ def test_views_reset_at_different_times_are_brought_to_one_window(
     new_cluster: NewCluster,
 ) -> None:
     """The arithmetic alone: waiting for real windows to differ would take minutes."""
-    from mrtuner.postgres.activity import _brought_to, _Counts
+    from mrtuner.postgres.cumulative_statistics import _brought_to, _Counts
 
     half_an_hour = _Counts(1800.0, {"temp_files": 30, "temp_bytes": None})
     assert _brought_to(half_an_hour, 3600.0).counts == {"temp_files": 60, "temp_bytes": None}

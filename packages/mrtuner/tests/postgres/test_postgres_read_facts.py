@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from conftest import NewCluster
 
-from mrtuner.postgres.activity import watch
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
+from mrtuner.postgres.cumulative_statistics import watch
 from mrtuner.postgres.model import Server
 from mrtuner.postgres.read import WAITING_WAL, read
 from servers import sql

@@ -17,9 +17,9 @@ import mrtuner
 from machine import needs
 from mrtuner.errors import DoesNotFit, UsageError
 from mrtuner.inputs import Workload
-from mrtuner.postgres.activity import watch
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
+from mrtuner.postgres.cumulative_statistics import watch
 from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.tuning import tune_server

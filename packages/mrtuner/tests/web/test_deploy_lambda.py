@@ -35,8 +35,8 @@ from served import HOUR, PATIENCE, in_a_browser
 from machine import PAGE, needs
 from mrtuner.aws.iam_policy import Scope, policy
 from mrtuner.cli import main
-from mrtuner.web.access import hash_of
 from mrtuner.web.app import HEADERS
+from mrtuner.web.authentication import hash_of
 from mrtuner.web.screens import SCREENS
 from mrtuner.web.serverless.deployment import (
     LARGEST,

@@ -21,7 +21,7 @@ from served import PATIENCE, Viewer, in_a_browser, serving, serving_here
 
 from machine import PAGE, needs, require
 from mrtuner.cli import main
-from mrtuner.web.access import Access, hash_of
+from mrtuner.web.authentication import Access, hash_of
 from mrtuner.web.screens import SCREENS
 
 PASSWORD = "correct-horse-battery"

@@ -72,8 +72,8 @@ def tune(
 
 def _watched(dsn: str, seconds: float, tell: Tell, given: MachineInputs) -> Tuning:
     """Advise from what the counters did while we watched, not since their last reset."""
-    from mrtuner.postgres.activity import watch
     from mrtuner.postgres.connect import connect
+    from mrtuner.postgres.cumulative_statistics import watch
 
     said = replace(flags(**given), seen=Seen.WATCHED)
     with connect(dsn) as connection:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from mrtuner.history.remote import RemoteStore
     from mrtuner.history.store.s3 import Place
-    from mrtuner.web.access import Access
     from mrtuner.web.app import Agents
+    from mrtuner.web.authentication import Access
 
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -237,7 +237,7 @@ def _openable(host: str) -> str:
 
 
 def _access(path: Path, *, behind_proxy: bool) -> Access:
-    from mrtuner.web.access import Access, hash_of
+    from mrtuner.web.authentication import Access, hash_of
 
     return Access(hashed=hash_of(first_line(path)), proxies=int(behind_proxy))
 

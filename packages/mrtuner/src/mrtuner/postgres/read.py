@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.postgres.activity import activity
 from mrtuner.postgres.conf_file import in_base_units
 from mrtuner.postgres.connect import translated
+from mrtuner.postgres.cumulative_statistics import activity
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.model import (
     Archiver,

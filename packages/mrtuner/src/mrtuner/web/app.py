@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, Refused, UsageError
-from mrtuner.web.access import AGENTS, Access, Gate, own
+from mrtuner.web.authentication import AGENTS, Access, Gate, own
 from mrtuner.web.shared import SharedHistory
 
 if TYPE_CHECKING:

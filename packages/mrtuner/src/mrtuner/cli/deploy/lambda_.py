@@ -56,7 +56,7 @@ def command(
     from mrtuner.documents import as_builtins
     from mrtuner.history.store.s3 import place_of
     from mrtuner.units import pretty_bytes
-    from mrtuner.web.access import hash_of
+    from mrtuner.web.authentication import hash_of
     from mrtuner.web.document import Deployed
     from mrtuner.web.serverless.deployment import Deployment, write
 

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from mrtuner.errors import UsageError
+from mrtuner.failover.lab.dns_resolver import NAME, Resolver
 from mrtuner.failover.lab.network import MOVING, LabMachine, LabSite, mount_over
-from mrtuner.failover.lab.resolver import NAME, Resolver
 from mrtuner.failover.lab.server import PORT, LabServer, pair
 from mrtuner.postgres.binaries import Binaries
 from mrtuner.postgres.cluster import SUPERUSER

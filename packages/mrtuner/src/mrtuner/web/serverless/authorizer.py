@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from mrtuner.web.access import SignedAccess
+from mrtuner.web.authentication import SignedAccess
 from mrtuner.web.serverless.settings import access_of
 
 

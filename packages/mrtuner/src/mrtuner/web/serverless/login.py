@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from mrtuner.web.access import Gate
+from mrtuner.web.authentication import Gate
 from mrtuner.web.serverless.settings import access_of, in_lambda
 
 if TYPE_CHECKING:

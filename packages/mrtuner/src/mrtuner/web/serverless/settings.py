@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mrtuner.errors import UsageError
-from mrtuner.web.access import SignedAccess
+from mrtuner.web.authentication import SignedAccess
 
 #: Where recorders publish: s3://BUCKET/PREFIX.
 PLACE = "MRTUNER_HISTORY_DIR"
