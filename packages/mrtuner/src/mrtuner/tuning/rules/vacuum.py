@@ -8,7 +8,7 @@ from math import ceil
 
 from mrtuner.formula.expression import CPUS, MEMORY, greatest, least
 from mrtuner.inputs import Workload
-from mrtuner.tuning.budget import Chosen
+from mrtuner.tuning.budget import Chosen, limited
 from mrtuner.tuning.situation import (
     Commits,
     Data,
@@ -44,15 +44,23 @@ LARGE = 100 * GiB
     source=DOC,
     risk="all workers share one cost limit, which is raised with them",
 )
-def autovacuum_max_workers_by_cpus(memory: Memory | None, situation: Situation) -> Verdict:
-    """Three, or one for each eight CPUs up to eight where each has 2 GB of memory behind it. From
-    18 no more than autovacuum_worker_slots: the server ignores the others.
+def autovacuum_max_workers_by_cpus(
+    memory: Memory | None, situation: Situation, chosen: Chosen
+) -> Verdict:
+    """Three, or one for each eight CPUs up to eight where each has 2 GB of memory behind it, and
+    all together take no more than an eighth of what the memory budget leaves for sorts. From 18 no
+    more than autovacuum_worker_slots: the server ignores the others.
     """
     most = int(situation.running.get("autovacuum_worker_slots", MOST_WORKERS))
     workers = least(CPUS / 8, min(MOST_WORKERS, most))
     if memory is not None:
         workers = least(workers, MEMORY / (2 * GiB))
-    return Change(greatest(min(USUAL_WORKERS, most), workers), "one per eight CPUs, at least three")
+    fewest = min(USUAL_WORKERS, most)
+    to = greatest(fewest, workers)
+    if memory is not None:
+        each = chosen.size("autovacuum_work_mem").evaluate(situation.machine)
+        to = limited(to, chosen, situation, fewest=fewest, each=each)
+    return Change(to, "one per eight CPUs, at least three")
 
 
 @rule(
