@@ -49,9 +49,11 @@ PAGE_TABLE_SHARE: Final = 512
 LEAST_WORK_MEM: Final = 256 * KiB
 #: The server's own default; sorts below it are a sign of too many connections.
 DEFAULT_WORK_MEM: Final = 4 * MiB
+#: One merge pass for a sort of 240 MB.
+ENOUGH: Final = 8 * MiB
 #: Parallel workers are worth having from here on.
 FEWEST_WORKERS: Final = 2
-#: Processes that come with CPUs take at most this share of what sessions could use for sorts (our
+#: Processes that come with CPUs take at most this share of what sessions want for sorts (our
 #: choice): they are the first that memory can do without.
 OF_PROCESSES: Final = Fraction(1, 8)
 #: Before 17 a vacuum could use at most 1 GB for dead row pointers.
@@ -266,21 +268,22 @@ def limited(
 ) -> Expr:
     """Return how many processes of a kind to have: as many as wanted, or as memory can spare.
 
-    Each takes `each` bytes besides its own overhead. Beyond `fewest`, all together take at most an
-    eighth of what sessions could sort with, besides the least work_mem. So CPUs do not displace
-    sessions.
+    Each takes `each` bytes besides its own overhead. Beyond `fewest`, all together take what is
+    left when all sessions sort with 8 MB, or else an eighth of what is left with the least
+    work_mem. So CPUs do not displace sessions.
     """
     machine = situation.machine
     if situation.memory is None or situation.cpus is None:
         return wanted
     few = replace(chosen, plain={**chosen.plain, "max_parallel_workers": FEWEST_WORKERS})
     room = room_for_sessions(few, situation.major, situation.ceiling, situation.huge_pages)
-    sorts = consumers(few, situation.workload, situation.connections.active)
-    spare = room.evaluate(machine) - sorts * LEAST_WORK_MEM * chosen.hash_factor
+    sorts = consumers(few, situation.workload, situation.connections.active) * chosen.hash_factor
+    left = room.evaluate(machine)
+    spare = max(left - sorts * ENOUGH, (left - sorts * LEAST_WORK_MEM) * OF_PROCESSES)
     one = BACKEND + each
     if not covered(chosen, situation.huge_pages):
         one += Fraction(_shared(chosen).evaluate(machine), PAGE_TABLE_SHARE)
-    held = max(fewest, int(spare * OF_PROCESSES / one))
+    held = max(fewest, int(spare / one))
     return wanted if wanted.evaluate(machine) <= held else as_expr(held)
 
 

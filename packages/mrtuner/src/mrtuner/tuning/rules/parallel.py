@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrtuner.formula.expression import CPUS, Expr, as_expr, greatest, least
 from mrtuner.inputs import Workload
-from mrtuner.tuning.budget import DEFAULT_WORK_MEM, FEWEST_WORKERS, Chosen, limited, operations
+from mrtuner.tuning.budget import ENOUGH, FEWEST_WORKERS, Chosen, limited, operations
 from mrtuner.tuning.situation import ParallelWorkers, Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 
@@ -22,13 +22,13 @@ MANY_MISSING = 0.2
 def max_parallel_workers_by_cpus(
     workers: ParallelWorkers | None, situation: Situation, chosen: Chosen
 ) -> Verdict:
-    """One per CPU, at least two: more cannot run at the same time. With 4 MB of work_mem each,
-    they take no more than an eighth of what processes and buffers leave of the memory budget: a
-    small container on a large host sees many CPUs.
+    """One per CPU, at least two: more cannot run at the same time. With 8 MB of work_mem each,
+    they take no more than the memory budget spares: what is left when sessions sort with 8 MB, or
+    else an eighth of it. A small container on a large host sees many CPUs.
     """
     to = _workers(chosen, situation)
     if situation.cpus and to.evaluate(situation.machine) < situation.cpus.count:
-        return Change(to, "an eighth of what the memory budget leaves for sorts; sessions need it")
+        return Change(to, "as many as the memory budget spares: sessions need the rest")
     if workers and workers.missing >= MANY_MISSING:
         seen = f"{workers.words} {situation.observed}"
         because = f"{seen}; one per CPU; more could not run at the same time"
@@ -37,7 +37,7 @@ def max_parallel_workers_by_cpus(
 
 
 def _workers(chosen: Chosen, situation: Situation) -> Expr:
-    sorts = operations(situation.workload) * DEFAULT_WORK_MEM * chosen.hash_factor
+    sorts = operations(situation.workload) * ENOUGH * chosen.hash_factor
     wanted = greatest(FEWEST_WORKERS, CPUS)
     return limited(wanted, chosen, situation, fewest=FEWEST_WORKERS, each=sorts)
 
@@ -82,7 +82,7 @@ def max_parallel_workers_per_gather_by_workload(
         to, because = least(2, CPUS / 2), "half the CPUs, at most two: many sessions share them"
     half = max(1, chosen.count("max_parallel_workers") // 2)
     if situation.cpus and half < to.evaluate(situation.machine):
-        return Change(as_expr(half), "half of max_parallel_workers: more would not start")
+        return Change(as_expr(half), "half of max_parallel_workers, which memory limits")
     return Change(to, because)
 
 

@@ -195,7 +195,7 @@ def _without_workers(situation: Situation) -> Verdict | None:
 @rule("io_workers", source="documentation: I/O; release notes 18", risk="negligible")
 def io_workers_by_cpus(situation: Situation, chosen: Chosen) -> Verdict:
     """A quarter of the CPUs, three at least (the default) and 32 at most; with their page tables no
-    more than an eighth of what the memory budget leaves for sorts.
+    more than the memory budget spares.
     """
     wanted = greatest(3, least(32, CPUS / 4))
     return _without_workers(situation) or Change(
@@ -207,11 +207,11 @@ def io_workers_by_cpus(situation: Situation, chosen: Chosen) -> Verdict:
 @rule("io_max_workers", source="documentation: I/O (19)", risk="negligible")
 def io_max_workers_by_cpus(situation: Situation, chosen: Chosen) -> Verdict:
     """The pool of 19 grows by itself: up to half the CPUs, eight at least, 32 at most; with their
-    page tables no more than an eighth of what the memory budget leaves for sorts.
+    page tables no more than the memory budget spares, or three.
     """
     wanted = greatest(8, least(32, CPUS / 2))
     return _without_workers(situation) or Change(
-        limited(wanted, chosen, situation, fewest=8, each=0),
+        limited(wanted, chosen, situation, fewest=3, each=0),
         "the pool grows as needed, up to this size",
     )
 

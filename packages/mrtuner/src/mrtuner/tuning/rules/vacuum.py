@@ -48,8 +48,8 @@ def autovacuum_max_workers_by_cpus(
     memory: Memory | None, situation: Situation, chosen: Chosen
 ) -> Verdict:
     """Three, or one for each eight CPUs up to eight where each has 2 GB of memory behind it, and
-    all together take no more than an eighth of what the memory budget leaves for sorts. From 18 no
-    more than autovacuum_worker_slots: the server ignores the others.
+    all together take no more than the memory budget spares. From 18 no more than
+    autovacuum_worker_slots: the server ignores the others.
     """
     most = int(situation.running.get("autovacuum_worker_slots", MOST_WORKERS))
     workers = least(CPUS / 8, min(MOST_WORKERS, most))

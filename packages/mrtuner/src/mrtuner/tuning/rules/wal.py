@@ -79,7 +79,9 @@ def wal_buffers_one_segment(
         if spared <= buffers // 32:
             return Keep("automatic: too little memory for a whole segment")
         return Change(spared, "one segment, if memory is 1 GB or more; automatic would be less")
-    if situation.cpus and situation.cpus.count >= 32 and buffers >= 8 * GiB:
+    # Where sessions have taken half of the buffers, the budget has nothing to spare.
+    enough = max(8 * GiB, situation.memory.size // 8)
+    if situation.cpus and situation.cpus.count >= 32 and buffers >= enough:
         return Change(64 * MiB, "many CPUs write WAL at once")
     return Keep("automatic: one segment, since shared_buffers reach 512 MB")
 
