@@ -56,7 +56,8 @@ def worst_case(
         return value(name, texts, family, machine)
 
     workers = of("max_parallel_workers")
-    processes = open_ + workers + of("autovacuum_max_workers")
+    readers = max(0, of("io_workers") - 3) if family.major == 18 else 0
+    processes = open_ + workers + of("autovacuum_max_workers") + readers
     maintenance = of("maintenance_work_mem") * KIB
     vacuum = of("autovacuum_work_mem") * KIB
     vacuum = maintenance if vacuum < 0 else vacuum

@@ -74,9 +74,15 @@ CASES: dict[str, list[Case]] = {
         change("40", "40 is usual for olap", workload="olap", connections=None),
         keep("100", "100 is usual for mixed", workload="mixed", connections=None),
         change("20", "20 is usual for desktop", workload="desktop", connections=None),
-        # 1 GB / 32 MB = 32, 512 MB / 32 MB = 16: fewer than the usual 200.
-        change("32", memory="1GB", connections=None),
-        change("16", memory="512MB", connections=None),
+        # 1 GB / 32 MB = 32, fewer than the usual 200.
+        change("32", "32 MB", memory="1GB", workload="web", connections=None),
+        # In MB: 921.6 less 409 * 1.03 + 16 + 28 * 0.11 + 20, 3 * 16, 64 and 16 leave 333. Less 25
+        # processes of 2.5 and 35 page tables of 0.9, 20 sessions and 2 workers have 2 * 5.4 each.
+        # 30 sessions would have 2 * 3.2.
+        change("20", "as many as leave each 4 MB", memory="1GB", connections=None),
+        # 460.8 less 204 * 1.03 + 6.4 + 18 * 0.11 + 20, 3 * 8, 32 and 16: 150. Less 15 * 2.5 and
+        # 25 * 0.47, 10 sessions and 2 workers have 2 * 4.2; 20 would have 2 * 1.6.
+        change("10", "at least 10", memory="512MB", connections=None),
         unknown("--memory or --connections", "100", memory=None, connections=None),
     ],
     "statement_timeout": [
@@ -178,8 +184,10 @@ CASES: dict[str, list[Case]] = {
         keep("8", "already set"),  # 8 CPUs, and 8 is the default
         change("16", "one per CPU", cpus=16),
         change("2", "at least two", cpus=1),
-        # A small container on a large host: 1 GB / 64 MB = 16.
-        change("16", "per 64 MB of memory", cpus=64, memory="1GB", connections=10),
+        # A small container on a large host, in MB: 921.6 less 409 * 1.03 + 16 + 21 * 0.11 + 20,
+        # 3 * 16, 64 and 16, then 18 * 2.5 and 28 * 0.9: 264. Less 15 * 0.5, an eighth is
+        # 32: less than two workers of 2.5 + 0.9 + 16, which are the least.
+        change("2", "budget spares", cpus=64, memory="1GB", connections=10),
         change("64", cpus=64, memory=None),
         unknown("--cpus", "8", cpus=None),
     ],
@@ -187,7 +195,7 @@ CASES: dict[str, list[Case]] = {
         change("12", "four for extensions"),  # 8 + 4
         keep("8", "already set", cpus=4),  # 4 + 4
         keep("8", "already set", cpus=1),
-        change("68", cpus=64),
+        change("68", cpus=64, memory="64GB"),
         unknown("--cpus", "8", cpus=None),
     ],
     "max_parallel_workers_per_gather": [
@@ -394,9 +402,10 @@ CASES: dict[str, list[Case]] = {
         # + 16, autovacuum 3 * 256 and maintenance 4096 = 74384.1, for (43 + 16) * 2 operations of
         # twice work_mem: 315.2 / 2 = 157.6 MB.
         change("157MB", "temporary files would not stay", memory="128GB", cpus=16, **OLAP),
-        # 471859.2 MB less 131072 * 1.03 + 64 + (43 + 68) * 112 kB + 20 = 135100.3, 125 / 512 of it,
-        # 303.5, 8 * 256 and 4096 = 297327.9, for (8 + 64) * 2 of twice: 1032.4 / 2 = 516.2 MB.
-        change("516MB", memory="512GB", cpus=64, active=8, **OLAP),
+        # 471859.2 MB less 131072 * 1.03 + 64 + (43 + 68) * 112 kB + 20 = 135100.3, 138 / 512 of it
+        # (16 I/O workers are 13 more), 336, 8 * 256 and 4096 = 293864.9, for (8 + 64) * 2 of twice:
+        # 1020.4 / 2 = 510.2 MB.
+        change("510MB", memory="512GB", cpus=64, active=8, **OLAP),
         # One pass for all data again: sqrt(512000 MB * 0.265625 MB) = 368.8 MB.
         change("369MB", "one merge pass", memory="512GB", cpus=64, active=8, data="500GB", **OLAP),
         change("64MB", memory="96GB", cpus=16, data="48GB", **OLAP),

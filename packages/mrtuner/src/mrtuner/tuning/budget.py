@@ -15,13 +15,13 @@ extensions use.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
 from mrtuner.formula.expression import MEMORY, Expr, as_expr, greatest, least, total
 from mrtuner.inputs import Workload
-from mrtuner.tuning.situation import HugePages, Situation
+from mrtuner.tuning.situation import HugePages, Situation, as_share
 from mrtuner.tuning.verdict import Value
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes
 
@@ -38,6 +38,8 @@ SHARED_FIXED: Final = 20 * MiB
 #: an idle 18.6: 5 MB for the postmaster, 0.3 to 0.7 MB for each of the others, 9 MB in all.
 AUXILIARY: Final = 10
 AUXILIARY_MEMORY: Final = 16 * MiB
+#: I/O workers among the auxiliary processes: the default of 18.
+USUAL_IO_WORKERS: Final = 3
 #: Linux's size on x86-64, and on arm64 with 4 kB pages.
 HUGE_PAGE: Final = 2 * MiB
 #: A page-table entry takes 8 bytes for each 4 kB page that a process has touched.
@@ -45,6 +47,15 @@ HUGE_PAGE: Final = 2 * MiB
 PAGE_TABLE_SHARE: Final = 512
 #: Below this, a sort of a few thousand rows already spills: better to refuse than to advise it.
 LEAST_WORK_MEM: Final = 256 * KiB
+#: The server's own default; sorts below it are a sign of too many connections.
+DEFAULT_WORK_MEM: Final = 4 * MiB
+#: One merge pass for a sort of 240 MB.
+ENOUGH: Final = 8 * MiB
+#: Parallel workers are worth having from here on.
+FEWEST_WORKERS: Final = 2
+#: Processes that come with CPUs take at most this share of what sessions want for sorts (our
+#: choice): they are the first that memory can do without.
+OF_PROCESSES: Final = Fraction(1, 8)
 #: Before 17 a vacuum could use at most 1 GB for dead row pointers.
 VACUUM_CAP: Final = GiB
 
@@ -143,6 +154,20 @@ class Chosen:
         )
 
     @property
+    def more_io_workers(self) -> int:
+        """I/O workers (18 and later) beyond those that AUXILIARY counts."""
+        if self.plain.get("io_method") != "worker":
+            return 0
+        name = "io_max_workers" if "io_max_workers" in self.plain else "io_workers"
+        return max(0, self.count(name) - USUAL_IO_WORKERS)
+
+    @property
+    def processes(self) -> int:
+        """Sessions and workers that each take a backend's memory."""
+        sessions = self.count("max_connections") + self.count("max_parallel_workers")
+        return sessions + self.autovacuum_workers + self.more_io_workers
+
+    @property
     def hash_factor(self) -> Fraction:
         return Fraction(str(self.plain["hash_mem_multiplier"]))
 
@@ -168,13 +193,12 @@ def consumers(chosen: Chosen, workload: Workload, active: int | None = None) -> 
 
 def ceiling(share: float) -> Expr:
     """The most that the worst case may use."""
-    return MEMORY * Fraction(share).limit_denominator(1000)
+    return MEMORY * as_share(share)
 
 
 def fixed_parts(chosen: Chosen, major: int, huge_pages: HugePages | None = None) -> list[Part]:
     """Everything except the sessions' own sorts and hashes."""
-    workers = chosen.autovacuum_workers
-    processes = chosen.count("max_connections") + chosen.count("max_parallel_workers") + workers
+    workers, processes = chosen.autovacuum_workers, chosen.processes
     vacuum = chosen.size("autovacuum_work_mem")
     if major < 17:
         vacuum = least(vacuum, VACUUM_CAP)
@@ -237,6 +261,34 @@ def room_for_sessions(
     """Bytes under the ceiling that no other part can use."""
     fixed = fixed_parts(chosen, major, huge_pages)
     return total(ceiling(share), *(part.expr * -1 for part in fixed))
+
+
+#: The reason for a number that `limited` has lowered.
+SPARED: Final = "as many as the memory budget spares: sessions need the rest"
+
+
+def limited(
+    wanted: Expr, chosen: Chosen, situation: Situation, *, fewest: int, each: int | Fraction
+) -> Expr:
+    """Return how many processes of a kind to have: as many as wanted, or as memory can spare.
+
+    Each takes `each` bytes besides its own overhead. Beyond `fewest`, all together take what is
+    left when all sessions sort with 8 MB, or else an eighth of what is left with the least
+    work_mem. So CPUs do not displace sessions.
+    """
+    machine = situation.machine
+    if situation.memory is None or situation.cpus is None:
+        return wanted
+    few = replace(chosen, plain={**chosen.plain, "max_parallel_workers": FEWEST_WORKERS})
+    room = room_for_sessions(few, situation.major, situation.ceiling, situation.huge_pages)
+    sorts = consumers(few, situation.workload, situation.connections.active) * chosen.hash_factor
+    left = room.evaluate(machine)
+    spare = max(left - sorts * ENOUGH, (left - sorts * LEAST_WORK_MEM) * OF_PROCESSES)
+    one = BACKEND + each
+    if not covered(chosen, situation.huge_pages):
+        one += Fraction(_shared(chosen).evaluate(machine), PAGE_TABLE_SHARE)
+    held = max(fewest, int(spare / one))
+    return wanted if wanted.evaluate(machine) <= held else as_expr(held)
 
 
 def left_for_caches(chosen: Chosen, situation: Situation) -> Expr:

@@ -62,6 +62,14 @@ SIGHT = "its current value (GRANT pg_read_all_settings to the role)"
 INITDB: dict[str, Value] = {"shared_buffers": 128 * MiB // (8 * KiB), "max_connections": 100}
 
 
+#: Decided before the others: sizes, and then the processes that may come on top of them.
+_FIRST = (
+    "max_connections", "shared_buffers", "wal_buffers", "maintenance_work_mem",
+    "autovacuum_work_mem", "hash_mem_multiplier", "io_method", "io_workers", "io_max_workers",
+    "autovacuum_max_workers",
+)  # fmt: skip
+
+
 def decide(
     situation: Situation, only: Collection[str] = RULES.keys()
 ) -> tuple[dict[str, Advice], Chosen]:
@@ -74,12 +82,12 @@ def decide(
     _remember_untouched(situation, known, chosen)
     machine = situation.machine
     advice: dict[str, Advice] = {}
-    for name, rule in RULES.items():
+    for name in (*_FIRST, *(name for name in RULES if name not in _FIRST)):
         parameter = known.get(name) if name in only else None
         if parameter is not None:
-            advice[name] = _settle(rule, parameter, situation, chosen, machine)
+            advice[name] = _settle(RULES[name], parameter, situation, chosen, machine)
             _remember(advice[name], chosen)
-    return advice, chosen
+    return {name: advice[name] for name in RULES if name in advice}, chosen
 
 
 def _settle(
@@ -326,7 +334,7 @@ def _counted_as(advice: Advice) -> Value | None:
 
 _COUNTED_EARLY = (
     "max_worker_processes", "max_parallel_workers", "autovacuum_max_workers",
-    "autovacuum_worker_slots", "autovacuum",
+    "autovacuum_worker_slots", "autovacuum", "io_method", "io_workers", "io_max_workers",
 )  # fmt: skip
 
 

@@ -13,9 +13,16 @@ from mrtuner.errors import DoesNotFit
 from mrtuner.formula.class_memory import VARIABLE
 from mrtuner.formula.grammar import is_formula, parse
 from mrtuner.tuning.advice import Advice
-from mrtuner.tuning.budget import HUGE_PAGE, LEAST_WORK_MEM, Budget, Chosen, draw_up
+from mrtuner.tuning.budget import (
+    DEFAULT_WORK_MEM,
+    HUGE_PAGE,
+    LEAST_WORK_MEM,
+    Budget,
+    Chosen,
+    draw_up,
+)
 from mrtuner.tuning.engine import INITDB, decide
-from mrtuner.tuning.rules.sessions import A_SESSION, USUAL
+from mrtuner.tuning.rules.sessions import A_SESSION, FEWEST, USUAL
 from mrtuner.tuning.situation import OF_OUR_SESSION, USUAL_CEILING, HugePages, Memory, Situation
 from mrtuner.tuning.verdict import RULES
 from mrtuner.units import Bytes, GiB, MiB, TiB, pretty_bytes
@@ -30,7 +37,10 @@ NEED_MEMORY: Final = (
     "max_parallel_workers", "max_worker_processes",
 )  # fmt: skip
 #: Rules that the budget depends on: besides those, whether autovacuum runs.
-COUNTED: Final = frozenset({*NEED_MEMORY, "autovacuum", "autovacuum_worker_slots"})
+COUNTED: Final = frozenset({
+    *NEED_MEMORY, "autovacuum", "autovacuum_worker_slots", "io_method", "io_workers",
+    "io_max_workers",
+})  # fmt: skip
 HELD: Final = "not changed, since the worst case would not fit in memory"
 
 
@@ -58,7 +68,28 @@ def solve(situation: Situation, only: Collection[str] = RULES.keys()) -> Solutio
 
     `only`: the rules to ask, at least `COUNTED`, on which the budget depends.
     """
-    advice, chosen = decide(situation, only)
+    if situation.connections.wanted is None and not situation.live:
+        held = replace(situation.connections, held=_sessions_held(situation))
+        situation = replace(situation, connections=held)
+    return _solve(situation, only)
+
+
+def _sessions_held(situation: Situation) -> int | None:
+    """The most sessions, in tens, that leave each the default work_mem; None if the usual do."""
+    usual = _solve(situation, COUNTED)
+    if usual.budget is None or usual.work_mem >= DEFAULT_WORK_MEM:
+        return None
+
+    def too_many(count: int) -> bool:
+        held = replace(situation.connections, held=count)
+        return _solve(replace(situation, connections=held), COUNTED).work_mem < DEFAULT_WORK_MEM
+
+    tens = range(FEWEST, usual.chosen.count("max_connections") + 1, 10)
+    return max(FEWEST, 10 * bisect_left(tens, True, key=too_many))
+
+
+def _solve(situation: Situation, only: Collection[str]) -> Solution:
+    advice, chosen = decide(situation.within_ceiling(), only)
     budget = _budget(situation, chosen, situation.connections.active)
     return Solution(advice, chosen, budget)
 

@@ -14,7 +14,6 @@ from mrtuner.tuning.advice import Input, Level, Notice
 from mrtuner.tuning.budget import shared_bound
 from mrtuner.tuning.observed import observed, too_short
 from mrtuner.tuning.situation import (
-    USUAL_CEILING,
     Clock,
     Connections,
     Cpus,
@@ -27,6 +26,7 @@ from mrtuner.tuning.situation import (
     Situation,
     Throughput,
     WalDisk,
+    usual_ceiling,
 )
 from mrtuner.tuning.verdict import RULES
 from mrtuner.units import (
@@ -207,12 +207,14 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
         clock=Clock(host.clock.value) if host and host.clock else None,
         io_uring=host.io_uring.value if host and host.io_uring else None,
         huge_pages=huge_pages,
-        ceiling=said.ceiling or (0.5 if workload is Workload.DESKTOP else USUAL_CEILING),
+        ceiling=said.ceiling or usual_ceiling(workload),
         lower=said.lower,
         **observed(server, said.seen),
     )
     gathered = Gathered(situation, collect.given, collect.notices)
-    gathered.notices += [*_too_few(connections), *_believed(said, huge_pages, server)]
+    gathered.notices += [
+        *_too_few(connections), *_believed(said, huge_pages, server), *_lower_ceiling(situation),
+    ]  # fmt: skip
     if situation.window and (text := too_short(situation.window)):
         gathered.notices.append(Notice(Level.INFO, text))
     gathered.missing = [
@@ -266,6 +268,17 @@ def _too_few(connections: Connections) -> Iterator[Notice]:
     if active is not None and busy is not None and busy > active:
         text = f"--active is {active}, but {busy} sessions were seen active at the same moment"
         yield Notice(Level.WARNING, text)
+
+
+def _lower_ceiling(situation: Situation) -> Iterator[Notice]:
+    """Yield a notice of the machine that a ceiling below the usual one makes of this one."""
+    sized = situation.within_ceiling()
+    if sized.memory is not None and sized != situation:
+        yield Notice(
+            Level.INFO,
+            f"--ceiling leaves what a machine of {pretty_bytes(sized.memory.size)} usually has: "
+            "reasons and formulas speak of the memory of that one",
+        )
 
 
 def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePages | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mrtuner.postgres.model import FOLLOW_PRIMARY
 from mrtuner.tuning import replication
 from mrtuner.tuning.advice import Advice, Level, Notice, Recovery
-from mrtuner.tuning.budget import Chosen
+from mrtuner.tuning.budget import DEFAULT_WORK_MEM, Chosen
 from mrtuner.tuning.crash_recovery import replay
 from mrtuner.tuning.feasibility import (
     Solution,
@@ -27,9 +27,6 @@ from mrtuner.wording import enumerated, plural
 
 if TYPE_CHECKING:
     from mrtuner.postgres.model import Override, Server
-
-#: Sorts below the server's default work_mem are a sign of too many connections.
-DEFAULT_WORK_MEM: Final = 4 * MiB
 
 
 def recovery(situation: Situation, advice: dict[str, Advice]) -> Recovery | None:

@@ -7,8 +7,9 @@ rule that needs it with `Unknown`, without running it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.inputs import Storage, Workload
@@ -25,6 +26,8 @@ OF_A_PERSON: Final = frozenset({
 OF_OUR_SESSION: Final = frozenset({"role", "database", "client", "session"})
 #: Above this share of memory, too little is left for the kernel and its cache.
 USUAL_CEILING: Final = 0.9
+#: A desktop runs other programs too.
+DESKTOP_CEILING: Final = 0.5
 #: A volume that allows at most so many requests a second binds most loads that do not fit into
 #: memory (our judgement: it did at 3,000 when measured, and did not at 16,000).
 FEW_REQUESTS: Final = 6000
@@ -32,6 +35,16 @@ FEW_REQUESTS: Final = 6000
 #: another waits for storage or a lock.
 ACTIVE_A_CPU: Final = 2
 LEAST_ACTIVE: Final = 4
+
+
+def usual_ceiling(workload: Workload) -> float:
+    """The share of memory that PostgreSQL may use if --ceiling does not say."""
+    return DESKTOP_CEILING if workload is Workload.DESKTOP else USUAL_CEILING
+
+
+def as_share(ceiling: float) -> Fraction:
+    """The share that was meant: 0.3, and not the nearest binary fraction."""
+    return Fraction(ceiling).limit_denominator(1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +133,7 @@ class Connections:
     seen: int | None = None  # open when a live server was read
     active: int | None = None  # at the same moment, as given by the user
     seen_active: int | None = None  # at the same moment, as a live server's counters show
+    held: int | None = None  # the most that leave enough work_mem, if fewer than usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +394,14 @@ class Situation:
     #: Parameters whose own value may be made smaller, because the user named them.
     lower: frozenset[str] = frozenset()
     ceiling: float = USUAL_CEILING
+
+    def within_ceiling(self) -> Situation:
+        """Return the machine whose usual ceiling this one is: rules take shares of its memory."""
+        usual = usual_ceiling(self.workload)
+        if self.memory is None or self.ceiling >= usual:
+            return self
+        share = as_share(self.ceiling) / as_share(usual)
+        return replace(self, memory=Memory(Bytes(int(self.memory.size * share))), ceiling=usual)
 
     def active(self, sessions: int) -> Active:
         """Return how many of `sessions` are expected to run a statement at the same moment."""

@@ -17,8 +17,8 @@ from mrtuner.errors import BadValue, DoesNotFit
 from mrtuner.formula.class_memory import Estimate
 from mrtuner.inputs import Workload
 from mrtuner.tuning.advice import Advice
+from mrtuner.tuning.budget import DEFAULT_WORK_MEM
 from mrtuner.tuning.feasibility import Solution, most_sessions, refuse_overflow
-from mrtuner.tuning.notices import DEFAULT_WORK_MEM
 from mrtuner.units import Bytes, GiB, pretty_bytes
 from rdstune.group.connections import Sessions, sessions
 from rdstune.group.group_settings import Setting, SizedClass, group_settings

@@ -21,9 +21,9 @@ from mrtuner.formula.expression import Expr
 from mrtuner.formula.grammar import is_formula, parse
 from mrtuner.inputs import Storage, Workload
 from mrtuner.postgres.reserved import OF_RDS
+from mrtuner.tuning.budget import DEFAULT_WORK_MEM
 from mrtuner.tuning.engine import INITDB, NEAR
 from mrtuner.tuning.feasibility import COUNTED, Solution, solve
-from mrtuner.tuning.notices import DEFAULT_WORK_MEM
 from mrtuner.tuning.rules.sessions import A_SESSION
 from mrtuner.tuning.situation import (
     USUAL_CEILING,

@@ -23,6 +23,7 @@ from mrtuner.tuning.budget import (
     SHARED_FIXED,
     SHARED_PER_PROCESS,
     SHARED_SHARE,
+    USUAL_IO_WORKERS,
     VACUUM_CAP,
     operations,
 )
@@ -36,7 +37,7 @@ TOLERANCE: Final = 1e-6
 #: What the sum is made of, in the order in which `_sums` takes it.
 _COUNTS: Final = (
     "max_connections", "max_parallel_workers", "max_worker_processes", "autovacuum_max_workers",
-    "autovacuum_worker_slots", "hash_mem_multiplier",
+    "autovacuum_worker_slots", "io_workers", "hash_mem_multiplier",
 )  # fmt: skip
 _SIZES: Final = (
     "shared_buffers", "wal_buffers", "work_mem", "maintenance_work_mem", "autovacuum_work_mem",
@@ -102,7 +103,7 @@ class Screening:
         self, numbers: list[float], reckoned: Reckoned | None, *, covered: bool
     ) -> tuple[float, float]:
         """Return shared memory and everything [bytes], as `tuning.budget.draw_up` counts them."""
-        (connections, helpers, processes, workers, slots, multiplier,
+        (connections, helpers, processes, workers, slots, readers, multiplier,
          buffers, wal, work, maintenance, vacuum) = numbers  # fmt: skip
         units = self._units
         open_ = active = connections
@@ -119,7 +120,7 @@ class Screening:
             vacuum = min(vacuum, VACUUM_CAP)
         shared = buffers * _SHARED_SHARE + wal + SHARED_FIXED
         shared += (open_ + processes) * SHARED_PER_PROCESS
-        backends = open_ + helpers + workers
+        backends = open_ + helpers + workers + max(0, readers - USUAL_IO_WORKERS)
         all_ = shared + backends * BACKEND + AUXILIARY_MEMORY
         all_ += vacuum * workers + maintenance
         each = work * units[2] * multiplier

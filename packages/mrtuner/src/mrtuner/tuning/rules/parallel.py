@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from mrtuner.formula.expression import CPUS, MEMORY, Expr, greatest, least
+from mrtuner.formula.expression import CPUS, Expr, as_expr, greatest, least
 from mrtuner.inputs import Workload
-from mrtuner.tuning.situation import Memory, ParallelWorkers, Situation
+from mrtuner.tuning.budget import ENOUGH, FEWEST_WORKERS, SPARED, Chosen, limited, operations
+from mrtuner.tuning.situation import ParallelWorkers, Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
-from mrtuner.units import MiB
 
 DOC = "documentation: Resource Consumption, Worker Processes"
-#: Memory for a worker: its own overhead and its share of sorts and hashes.
-A_WORKER = 64 * MiB
 #: If this share of the planned workers did not start, it is no accident.
 MANY_MISSING = 0.2
-ONE_PER_CPU = "one per CPU or per 64 MB of memory, whichever is fewer, and at least two"
+ONE_PER_CPU = "one per CPU, and at least two"
 
 
 @rule(
@@ -23,12 +21,15 @@ ONE_PER_CPU = "one per CPU or per 64 MB of memory, whichever is fewer, and at le
     risk="workers share the CPUs with every other session",
 )
 def max_parallel_workers_by_cpus(
-    memory: Memory | None, workers: ParallelWorkers | None, situation: Situation
+    workers: ParallelWorkers | None, situation: Situation, chosen: Chosen
 ) -> Verdict:
-    """One per CPU, at least two: more cannot run at the same time. Never more than one for
-    each 64 MB of memory: a small container on a large host sees many CPUs.
+    """One per CPU, at least two: more cannot run at the same time. With 8 MB of work_mem each,
+    they take no more than the memory budget spares: what is left when sessions sort with 8 MB, or
+    else an eighth of it. A small container on a large host sees many CPUs.
     """
-    to = greatest(2, _workers(memory))
+    to = _workers(chosen, situation)
+    if situation.cpus and to.evaluate(situation.machine) < situation.cpus.count:
+        return Change(to, SPARED)
     if workers and workers.missing >= MANY_MISSING:
         seen = f"{workers.words} {situation.observed}"
         because = f"{seen}; {ONE_PER_CPU}"
@@ -36,8 +37,10 @@ def max_parallel_workers_by_cpus(
     return Change(to, ONE_PER_CPU)
 
 
-def _workers(memory: Memory | None) -> Expr:
-    return CPUS if memory is None else least(CPUS, MEMORY / A_WORKER)
+def _workers(chosen: Chosen, situation: Situation) -> Expr:
+    sorts = operations(situation.workload) * ENOUGH * chosen.hash_factor
+    wanted = greatest(FEWEST_WORKERS, CPUS)
+    return limited(wanted, chosen, situation, fewest=FEWEST_WORKERS, each=sorts)
 
 
 @rule(
@@ -46,14 +49,12 @@ def _workers(memory: Memory | None) -> Expr:
     source=DOC + "; a standby needs at least its primary's value",
     risk="restart; must not be lower on a standby than on the primary",
 )
-def max_worker_processes_for_parallel_workers(
-    memory: Memory | None, situation: Situation
-) -> Verdict:
+def max_worker_processes_for_parallel_workers(chosen: Chosen, situation: Situation) -> Verdict:
     """The parallel workers, plus four for extensions and logical replication. Never below the
     server's own default of 8, nor below what a live server has: a slot that nobody uses costs next
     to nothing. PgTune goes below 8 on four to seven CPUs.
     """
-    wanted = greatest(8, _workers(memory) + 4)
+    wanted = greatest(8, _workers(chosen, situation) + 4)
     running = situation.running.get("max_worker_processes")
     if running and situation.cpus and int(running) > wanted.evaluate(situation.machine):
         return Keep("already more than the parallel workers need; unused slots cost little")
@@ -62,10 +63,11 @@ def max_worker_processes_for_parallel_workers(
 
 @rule("max_parallel_workers_per_gather", source=DOC, risk="one query takes more of the machine")
 def max_parallel_workers_per_gather_by_workload(
-    workload: Workload, workers: ParallelWorkers | None, situation: Situation
+    workers: ParallelWorkers | None, situation: Situation, chosen: Chosen
 ) -> Verdict:
     """Half the CPUs, up to 16, where a few large queries run. At most two where many small ones do:
-    more would only take workers from each other. Half of what is in force if there is a worker for
+    more would only take workers from each other. Never more than half of the workers that memory
+    allows. Half of what is in force if there is a worker for
     each CPU and yet a fifth of those planned could not start. A plan that counts on workers which
     never come is the wrong plan.
     """
@@ -75,9 +77,14 @@ def max_parallel_workers_per_gather_by_workload(
             seen = f"{workers.words} {situation.observed}"
             because = f"{seen}, although plans relied on them"
             return Change(now // 2, because, Basis.OBSERVED)
-    if workload is Workload.OLAP:
-        return Change(least(16, CPUS / 2), "half the CPUs, at most 16, may help one large query")
-    return Change(least(2, CPUS / 2), "half the CPUs, at most two: many sessions share them")
+    if situation.workload is Workload.OLAP:
+        to, because = least(16, CPUS / 2), "half the CPUs, at most 16, may help one large query"
+    else:
+        to, because = least(2, CPUS / 2), "half the CPUs, at most two: many sessions share them"
+    half = max(1, chosen.count("max_parallel_workers") // 2)
+    if situation.cpus and half < to.evaluate(situation.machine):
+        return Change(as_expr(half), "half of max_parallel_workers, which memory limits")
+    return Change(to, because)
 
 
 def _one_for_each_cpu(situation: Situation) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from mrtuner.formula.expression import MEMORY, greatest, least
 from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning.budget import Chosen, left_for_caches
-from mrtuner.tuning.situation import Data, JitTime, Memory, Partitions, Situation
+from mrtuner.tuning.situation import Data, JitTime, Memory, Partitions, Situation, Throughput
 from mrtuner.tuning.verdict import LZ4, Basis, Change, Keep, Offer, OwnValue, Unknown, Verdict, rule
 
 DOC = "documentation: Query Planning, Planner Cost Constants"
+#: From so many times memory on, reports read much that no cache has (our judgement).
+FAR = 10
 
 
 @rule(
@@ -51,11 +53,16 @@ def seq_page_cost_is_the_unit() -> Verdict:
 
 @rule("random_page_cost", source=DOC, risk="plans change: more index scans", own=OwnValue.LEFT)
 def random_page_cost_by_storage(
-    workload: Workload, storage: Storage | None, data: Data | None, memory: Memory | None
+    workload: Workload,
+    storage: Storage | None,
+    data: Data | None,
+    memory: Memory | None,
+    throughput: Throughput | None,
 ) -> Verdict:
     """1.1 on flash and network volumes, because most random reads hit a cache there, and wherever
     all data fit in three quarters of memory. For OLAP with data larger than memory 2 on local
-    flash, and left as it is (4) on network volumes. Left as it is on disks.
+    flash, and left as it is (4) on network volumes. For mixed 2 where data are over ten times
+    memory and --iops is 6,000 at most. Left as it is on disks.
     """
     if data and memory and data.size < memory.size * 3 // 4:
         return Change(1.1, "all data fit in memory: a random read costs as much as any other")
@@ -65,6 +72,9 @@ def random_page_cost_by_storage(
         return Keep("a disk must seek")
     if workload is Workload.OLAP and data and memory and data.size > memory.size:
         return _uncached(storage)
+    few = throughput is not None and throughput.few_requests
+    if workload is Workload.MIXED and few and data and memory and data.size > FAR * memory.size:
+        return Change(2.0, "data far exceed memory, and the volume allows few requests a second")
     return Change(1.1, "most random reads hit a cache, and those that miss do not wait for a seek")
 
 

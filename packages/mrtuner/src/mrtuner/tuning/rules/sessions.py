@@ -22,6 +22,8 @@ USUAL = {
 }
 #: Memory that one more session needs before the default work_mem of 4 MB is safe for it.
 A_SESSION = 32 * MiB
+#: Fewer would be too few for most pools, so that each gets less work_mem (our choice).
+FEWEST = 10
 
 
 @rule(
@@ -33,8 +35,9 @@ A_SESSION = 32 * MiB
 )
 def max_connections_by_memory(connections: Connections, situation: Situation) -> Verdict:
     """The number given with --connections. Without it, what a live server has. Without both, the
-    workload's usual number: at least ten, and at most one for each 32 MB of memory. Then what the
-    server keeps for superusers and reserved roles is added, since applications cannot use it.
+    workload's usual number, at most one for each 32 MB of memory, and no more than leave each 4 MB
+    of work_mem; at least ten. To a number given with --connections is added what the server keeps
+    for superusers and reserved roles, since applications cannot use it.
     """
     if connections.wanted is not None:
         reserved = reserved_sessions(situation)
@@ -45,8 +48,11 @@ def max_connections_by_memory(connections: Connections, situation: Situation) ->
     usual = USUAL[situation.workload]
     if situation.memory is None:
         return Unknown(("--memory or --connections",))
+    if connections.held is not None:
+        because = f"as many as leave each 4 MB of work_mem, at least {FEWEST}; {usual} is usual"
+        return Change(connections.held, f"{because} for {situation.workload}")
     return Change(
-        greatest(10, least(MEMORY / A_SESSION, usual)),
+        greatest(FEWEST, least(MEMORY / A_SESSION, usual)),
         f"{usual} is usual for {situation.workload}, at most one per 32 MB of memory",
     )
 

@@ -6,6 +6,7 @@ from math import ceil
 
 from mrtuner.formula.expression import CPUS, greatest, least
 from mrtuner.inputs import Storage, Workload
+from mrtuner.tuning.budget import SPARED, Chosen, limited
 from mrtuner.tuning.measured import FLUSH_AFTER
 from mrtuner.tuning.situation import BufferWrites, Cpus, Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, Offer, OwnValue, Unknown, Verdict, rule
@@ -33,6 +34,8 @@ AHEAD = {
 #: The most requests a process may have in flight since 18, and the most that wait for the I/O
 #: workers. Source: aio_init.c, AioChooseMaxConcurrency; method_worker.c, io_worker_queue_size.
 MOST_AT_ONCE = 64
+#: Requests that are in flight for so long [s] keep a commit waiting behind them (our choice).
+QUEUE = 0.025
 #: Seccomp in /proc/PID/status of a process whose system calls are filtered. Source: proc(5).
 FILTERED = 2
 #: A ring takes 8 kB for up to 64 requests at once, and each process that the server may have gets
@@ -55,8 +58,9 @@ AHEAD_SOURCE = DOC + "; 18: aio_init.c, method_worker.c"
 @rule("effective_io_concurrency", source=AHEAD_SOURCE, risk="scans load the storage more")
 def effective_io_concurrency_by_storage(storage: Storage, situation: Situation) -> Verdict:
     """128 for SSD and network volumes, 256 for NVMe. From 18 on no more than a process may have in
-    flight: io_max_concurrency, or 64 if that is not set. Left as it is on hard disks. For a
-    described desktop up to 17 only on Linux: servers on macOS and Windows do not start with it.
+    flight: io_max_concurrency, or 64 if that is not set. With --iops no more than the volume
+    serves in 25 ms, since commits wait behind them. Left as it is on hard disks. For a described
+    desktop up to 17 only on Linux: servers on macOS and Windows do not start with it.
     """
     if storage is Storage.HDD:
         return Keep("a disk has few heads: the version's default keeps them busy")
@@ -93,6 +97,9 @@ def _accepted(verdict: Verdict, situation: Situation) -> Verdict:
 
 def _ahead(situation: Situation, storage: Storage, now: int, because: str) -> Verdict:
     wanted, most = AHEAD[storage], _at_once(situation)
+    iops = situation.throughput.iops if situation.throughput else None
+    if iops is not None and (served := max(1, int(iops * QUEUE))) < min(wanted, most or wanted):
+        return Change(served, f"what {iops:,} requests a second serve in 25 ms: commits wait too")
     if most is None or wanted <= most:
         return Change(wanted, because)
     if now > most:
@@ -204,18 +211,25 @@ def _without_workers(situation: Situation) -> Verdict | None:
 
 
 @rule("io_workers", source="documentation: I/O; release notes 18", risk="negligible")
-def io_workers_by_cpus(situation: Situation) -> Verdict:
-    """A quarter of the CPUs, three at least (the default) and 32 at most."""
-    return _without_workers(situation) or Change(
-        greatest(3, least(32, CPUS / 4)), "a quarter of the CPUs, from three to 32"
-    )
+def io_workers_by_cpus(situation: Situation, chosen: Chosen) -> Verdict:
+    """A quarter of the CPUs, three at least (the default) and 32 at most; with their page tables no
+    more than the memory budget spares.
+    """
+    wanted = greatest(3, least(32, CPUS / 4))
+    to = limited(wanted, chosen, situation, fewest=3, each=0)
+    because = "a quarter of the CPUs, from three to 32" if to is wanted else SPARED
+    return _without_workers(situation) or Change(to, because)
 
 
 @rule("io_max_workers", source="documentation: I/O (19)", risk="negligible")
-def io_max_workers_by_cpus(situation: Situation) -> Verdict:
-    """The pool of 19 grows by itself: up to half the CPUs, eight at least, 32 at most."""
+def io_max_workers_by_cpus(situation: Situation, chosen: Chosen) -> Verdict:
+    """The pool of 19 grows by itself: up to half the CPUs, eight at least, 32 at most; with their
+    page tables no more than the memory budget spares, or three.
+    """
+    wanted = greatest(8, least(32, CPUS / 2))
     return _without_workers(situation) or Change(
-        greatest(8, least(32, CPUS / 2)), "the pool grows as needed, up to this size"
+        limited(wanted, chosen, situation, fewest=3, each=0),
+        "the pool grows as needed, up to this size",
     )
 
 

@@ -8,7 +8,7 @@ from math import ceil
 
 from mrtuner.formula.expression import CPUS, MEMORY, greatest, least
 from mrtuner.inputs import Workload
-from mrtuner.tuning.budget import Chosen
+from mrtuner.tuning.budget import SPARED, Chosen, limited
 from mrtuner.tuning.situation import (
     Commits,
     Data,
@@ -44,9 +44,12 @@ LARGE = 100 * GiB
     source=DOC,
     risk="all workers share one cost limit, which is raised with them",
 )
-def autovacuum_max_workers_by_cpus(memory: Memory | None, situation: Situation) -> Verdict:
-    """Three, or one for each eight CPUs up to eight where each has 2 GB of memory behind it. From
-    18 no more than autovacuum_worker_slots: the server ignores the others.
+def autovacuum_max_workers_by_cpus(
+    memory: Memory | None, situation: Situation, chosen: Chosen
+) -> Verdict:
+    """Three, or one for each eight CPUs up to eight where each has 2 GB of memory behind it, and
+    all together take no more than the memory budget spares. From 18 no more than
+    autovacuum_worker_slots: the server ignores the others.
     """
     slots = int(situation.running.get("autovacuum_worker_slots", MOST_WORKERS))
     most = min(MOST_WORKERS, slots)
@@ -55,7 +58,13 @@ def autovacuum_max_workers_by_cpus(memory: Memory | None, situation: Situation) 
         workers = least(workers, MEMORY / (2 * GiB))
     usual = min(USUAL_WORKERS, most)
     because = f"one per eight CPUs, or per 2 GB of memory if fewer, from {usual} to {most}"
-    return Change(greatest(usual, workers), because)
+    to = greatest(usual, workers)
+    if memory is not None:
+        each = chosen.size("autovacuum_work_mem").evaluate(situation.machine)
+        spared = limited(to, chosen, situation, fewest=usual, each=each)
+        if spared is not to:
+            return Change(spared, SPARED)
+    return Change(to, because)
 
 
 @rule(

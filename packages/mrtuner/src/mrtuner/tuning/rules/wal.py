@@ -63,22 +63,25 @@ SIBLINGS = 5
 def wal_buffers_one_segment(
     chosen: Chosen, situation: Situation, full: FullWalBuffers | None
 ) -> Verdict:
-    """16 MB where the automatic value (a thirty-second of shared_buffers) would be less and
-    memory is 512 MB or more; 64 MB on 32 CPUs and more with buffers of 8 GB; else the automatic
-    value. Where sessions were measured to find them full more than once a second: 64 MB, or twice
-    what is in force, 256 MB at most.
+    """16 MB where the automatic value (a thirty-second of shared_buffers) would be less and memory
+    is 1 GB or more; below 1 GB a thirty-second of what exceeds 512 MB, if that is more. 64 MB on 32
+    CPUs and more with buffers of 8 GB; else the automatic value. Where sessions were measured to
+    find them full more than once a second: 64 MB, or twice what is in force, 256 MB at most.
     """
     if full and full.rate > 1 and (more := _more_wal_buffers(situation)):
         because = f"they were full {full.times:,} times {situation.observed}"
         return Change(more, f"{because}: sessions wrote WAL themselves", Basis.OBSERVED)
     if situation.memory is None:
         return Keep("automatic: a thirty-second of shared_buffers, at most one segment")
-    if situation.memory.size < 512 * MiB:
-        return Keep("automatic: too little memory for a whole segment")
     buffers = chosen.size("shared_buffers").evaluate(situation.machine)
+    spared = min(16 * MiB, (situation.memory.size - 512 * MiB) // 32)
     if buffers < 512 * MiB:
-        return Change(16 * MiB, "one segment; automatic would be less below 512 MB of buffers")
-    if situation.cpus and situation.cpus.count >= 32 and buffers >= 8 * GiB:
+        if spared <= buffers // 32:
+            return Keep("automatic: too little memory for a whole segment")
+        return Change(spared, "one segment, if memory is 1 GB or more; automatic would be less")
+    # Where sessions have taken half of the buffers, the budget has nothing to spare.
+    enough = max(8 * GiB, situation.memory.size // 8)
+    if situation.cpus and situation.cpus.count >= 32 and buffers >= enough:
         return Change(64 * MiB, "many CPUs write WAL at once")
     return Keep("automatic: one segment, since shared_buffers reach 512 MB")
 

@@ -13,15 +13,13 @@ from typing import Final
 
 from mrtuner.formula.expression import MEMORY, Expr, as_expr, greatest, least
 from mrtuner.inputs import Workload
-from mrtuner.tuning.budget import Chosen, consumers, room_for_sessions
+from mrtuner.tuning.budget import ENOUGH, Chosen, consumers, room_for_sessions
 from mrtuner.tuning.measured import ONE_MERGE_PASS, SPILLED_GROUPS
 from mrtuner.tuning.situation import Data, Situation, Spills
 from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes
 
 DOC = "documentation: Resource Consumption, Memory"
-#: One merge pass for a sort of 240 MB.
-ENOUGH: Final = 8 * MiB
 #: One merge pass for 15 GB: enough for what large reports sort.
 ENOUGH_FOR_REPORTS: Final = 64 * MiB
 #: Memory that a merge needs for each sorted run. Source: tuplesort.c, tuplesort_merge_order: a
