@@ -15,9 +15,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mrtuner.aws.rows import ApplyMethod
 from mrtuner.errors import BadValue
 from rdstune.formats import GROUP_FORMATS, GroupLine, render_group
-from rdstune.formats.group import Method
 
 #: Name → value and method; None where the format has no place for a method.
 Found = dict[str, tuple[str, str | None]]
@@ -31,7 +31,9 @@ NASTY = (
 )  # fmt: skip
 
 
-def line(name: str, value: str, method: Method = "immediate", comment: str = "why") -> GroupLine:
+def line(
+    name: str, value: str, method: ApplyMethod = "immediate", comment: str = "why"
+) -> GroupLine:
     return GroupLine(name=name, value=value, method=method, comment=comment)
 
 

@@ -151,17 +151,17 @@ def cost_document(found: Cost) -> CostDocument:
     context = found.context
     return CostDocument(
         builder=BUILDER[found.builder],
-        dockerfile=_text(str(found.dockerfile)),
+        dockerfile=as_text(str(found.dockerfile)),
         context=SentContext(
             files=context.files,
             sent=context.sent,
-            ignore_file=None if context.rules.file is None else _text(str(context.rules.file)),
+            ignore_file=None if context.rules.file is None else as_text(str(context.rules.file)),
             directories=[
-                SentDirectory(path=_text(one.path), files=one.files, sent=one.sent)
+                SentDirectory(path=as_text(one.path), files=one.files, sent=one.sent)
                 for one in found.shares
             ],
             missed=[
-                MissedFile(what=one.what, path=_text(one.path), files=one.files, sent=one.sent)
+                MissedFile(what=one.what, path=as_text(one.path), files=one.files, sent=one.sent)
                 for one in found.missed
             ],
         ),
@@ -175,14 +175,14 @@ def cost_document(found: Cost) -> CostDocument:
 
 def _previous(found: Previous) -> PreviousImage:
     return PreviousImage(
-        name=_text(found.image.name), layers=len(found.image.layers), size=found.image.size,
+        name=as_text(found.image.name), layers=len(found.image.layers), size=found.image.size,
         base_layers=found.base_layers, base_bytes=found.base_bytes,
     )  # fmt: skip
 
 
 def _commit(one: CommitCost) -> ReplayedCommit:
     return ReplayedCommit(
-        commit=one.commit.id, subject=_text(one.commit.subject), files=len(one.commit.paths),
+        commit=one.commit.id, subject=as_text(one.commit.subject), files=len(one.commit.paths),
         kind=one.kind, recipe=one.commit.recipe, first_line=one.first,
         rebuilt=_sum(one.rebuilt), pushed=_sum(one.pushed),
     )  # fmt: skip
@@ -200,7 +200,7 @@ def _change(one: Change) -> CostedChange:
     return CostedChange(
         kind=one.kind,
         files=one.files,
-        example=_text(one.example),
+        example=as_text(one.example),
         sent=one.sent,
         rebuilt=_sum(one.rebuilt),
         pushed=_sum(one.pushed),
@@ -212,5 +212,6 @@ def _sum(total: Total) -> SumOfLayers:
     return SumOfLayers(known=total.bytes, unknown_lines=list(total.unknown))
 
 
-def _text(name: str) -> str:
+def as_text(name: str) -> str:
+    """Return a path as text; bytes that are not UTF-8 are escaped."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", _ESCAPED)

@@ -21,6 +21,8 @@ KiB: Final = 1024
 MiB: Final = 1024**2
 GiB: Final = 1024**3
 TiB: Final = 1024**4
+#: Bytes of a page of PostgreSQL, unless it was built with another size.
+PAGE: Final = 8 * KiB
 
 #: Largest first, so that the first exact divisor is the shortest text.
 MEMORY: Final[dict[str, int]] = {"TB": TiB, "GB": GiB, "MB": MiB, "kB": KiB, "B": 1}

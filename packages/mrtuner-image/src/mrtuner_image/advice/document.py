@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from mrtuner.documents import Doc, Document, Struct, field
 from mrtuner_image.cost import BUILDER
+from mrtuner_image.document import as_text
 
 if TYPE_CHECKING:
     from mrtuner_image.advice.advise import Advice, Advised, Saving, Savings
@@ -99,14 +100,14 @@ def advice_document(found: Advised) -> ImageAdviceDocument:
     """Return the advice as a document; names that are not UTF-8 are escaped."""
     return ImageAdviceDocument(
         builder=BUILDER[found.builder],
-        dockerfile=_text(str(found.tree.dockerfile)),
-        place=_text(str(found.place)),
+        dockerfile=as_text(str(found.tree.dockerfile)),
+        place=as_text(str(found.place)),
         deploys=found.deploys.basis,
         arguments=list(found.deploys.arguments),
         before=_deploy(found.before),
         advice=[_advice(one) for one in found.advice],
         together=CombinedAdvice(
-            titles=[_text(title) for title in found.together.applied],
+            titles=[as_text(title) for title in found.together.applied],
             needless=list(found.together.needless),
             saved=_savings(found.together.saved),
             after=_deploy(found.together.after),
@@ -117,7 +118,7 @@ def advice_document(found: Advised) -> ImageAdviceDocument:
 
 def _advice(one: Advice) -> ImageAdvice:
     return ImageAdvice(
-        number=one.number, rule=one.rule, title=_text(one.title), risk=one.risk,
+        number=one.number, rule=one.rule, title=as_text(one.title), risk=one.risk,
         saved=_savings(one.saved), patch=one.patch,
     )  # fmt: skip
 
@@ -157,7 +158,3 @@ def _deploy(found: Expected) -> ExpectedDeploy:
 def _expected(amount: Amount) -> ExpectedBytes:
     more = any(share > 0 for share in amount.unknown.values())
     return ExpectedBytes(known=round(amount.bytes), more=more)
-
-
-def _text(name: str) -> str:
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -10,7 +10,7 @@ from mrtuner.history.analysis.host_work import CPU_ALL, CPU_USED
 from mrtuner.history.analysis.series import Kind, Measure, rate, ratio
 from mrtuner.limits.ceilings import Resource
 
-_ELSEWHERE: Final = "the recorder did not run on the server's host, and CloudWatch was not read"
+ELSEWHERE: Final = "the recorder did not run on the server's host, and CloudWatch was not read"
 _HELP: Final = "Ceilings are dashed lines, solid where reached; the time at one is shaded."
 
 
@@ -27,7 +27,7 @@ class HostChart:
     scale: float = 1.0  # from the ceilings' unit to the chart's
     stacked: bool = False
     help: str = _HELP
-    missing: str = _ELSEWHERE
+    missing: str = ELSEWHERE
 
     def by(self, source: str) -> Mapping[str, Measure]:
         return self.host if source == "host" else self.cloudwatch

@@ -27,6 +27,8 @@ from mrtuner.errors import MrTunerError
 from mrtuner.extras import require
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.store import s3
+from mrtuner.history.store.parquet import MAGIC
+from mrtuner.history.store.s3 import ABSENT
 
 if TYPE_CHECKING:
     from mrtuner.history.store.parquet import Engine, File
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 
 #: Names our file system in paths.
 _PROTOCOL: Final = "mrtuner"
-_MAGIC: Final = b"PAR1"
 #: Bytes per request. Files are read from their end, where Parquet describes their contents; most
 #: are smaller than this.
 _BLOCK: Final = 256 * 1024
@@ -44,8 +45,6 @@ _KEPT: Final = 128 * 1024 * 1024
 _AT_ONCE: Final = 10
 #: Modification time of every file, for DuckDB's cache; files never change.
 _WRITTEN: Final = datetime(2000, 1, 1, tzinfo=UTC)
-#: S3's error codes for an object that does not exist.
-_ABSENT: Final = frozenset({"NoSuchKey", "404"})
 
 
 class _Damaged(Exception):
@@ -118,7 +117,7 @@ class Blocks:
             )  # fmt: skip
             body = body_of(self.client, answer)
         except AwsError as error:
-            if error.code in _ABSENT:
+            if error.code in ABSENT:
                 raise _Damaged(f"is not in {self.place}") from None
             if error.code == "InvalidRange":
                 raise _Damaged(f"has fewer than {file.bytes} bytes") from None
@@ -167,12 +166,12 @@ class RemoteLake:
         return {file: flaw for file, flaw in found if flaw is not None}
 
     def _flaw(self, file: File) -> str | None:
-        length = len(_MAGIC)
+        length = len(MAGIC)
         try:
             end = self._blocks.read(file, max(0, file.bytes - length), file.bytes)
         except _Damaged as error:
             return str(error)
-        return None if end == _MAGIC else "is not a Parquet file"
+        return None if end == MAGIC else "is not a Parquet file"
 
     def is_as_written(self, file: File) -> bool:
         """Whether the checksum of the whole file is the one on the list."""

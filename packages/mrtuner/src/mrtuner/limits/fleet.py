@@ -14,6 +14,7 @@ from typing import Annotated, Final
 from mrtuner.aws import rds
 from mrtuner.aws.rows import Instance
 from mrtuner.aws.session import Account, client, region_of
+from mrtuner.catalog.families import ENGINES
 from mrtuner.described import Doc
 from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
@@ -23,7 +24,6 @@ from mrtuner.limits.metrics.fetch import Fetched, fetch_all
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Pegged
 
-ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
 #: Enough to distinguish ceilings from even jobs; a single instance gets all of `series.UNITS`.
 METRICS: Final = (
     "ReadThroughput",

@@ -8,12 +8,11 @@ from typing import Final
 from mrtuner.inputs import Storage
 from mrtuner.postgres.replay import SLOW_REPLAY
 from mrtuner.tuning.situation import Situation
-from mrtuner.units import KiB, MiB, pretty_bytes
+from mrtuner.units import PAGE, KiB, MiB, pretty_bytes
 
 #: Bytes of WAL a second where the volume is not the limit: small records, page images. A run on
 #: a fast disk replayed 118 MB/s (docs/measured-results.md, crash recovery).
 UNBOUND: Final = (SLOW_REPLAY, 200 * MiB)
-PAGE: Final = 8 * KiB
 #: The largest write into which the kernel merges neighbouring pages.
 MERGED: Final = 128 * KiB
 #: Requests a second of a hard disk, unless --iops says more or less. Data sheets give the average

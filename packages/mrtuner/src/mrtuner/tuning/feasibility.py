@@ -340,7 +340,6 @@ _NOT_SIZED: Final = ("work_mem", "hash_mem_multiplier")
 #: Aurora; that other services allow no more by default is general knowledge, not verified.
 _PER_CONNECTION: Final = 9_531_392
 _MOST: Final = 5000
-_FEWEST: Final = 10
 
 
 def counted_sessions(situation: Situation, platform: Platform) -> Situation:
@@ -354,9 +353,9 @@ def counted_sessions(situation: Situation, platform: Platform) -> Situation:
     if memory is None or platform.name not in _SERVICES or allowed > _by_service(memory.size):
         return situation
     by_memory = memory.size // A_SESSION
-    usual = max(_FEWEST, min(by_memory, USUAL[situation.workload]))
+    usual = max(FEWEST, min(by_memory, USUAL[situation.workload]))
     active, counted = situation.connections.active or usual, situation
-    for count in (allowed, *_fewer(min(allowed, max(usual, by_memory)))):
+    for count in (allowed, *fewer(min(allowed, max(usual, by_memory)))):
         counted = replace(
             situation,
             running={**situation.running, "max_connections": str(count)},
@@ -368,11 +367,12 @@ def counted_sessions(situation: Situation, platform: Platform) -> Situation:
     return counted
 
 
-def _fewer(most: int) -> Iterator[int]:
-    while most > _FEWEST:
+def fewer(most: int) -> Iterator[int]:
+    """Yield `most`, its half, its quarter and so on, and finally ten: fewer are never counted."""
+    while most > FEWEST:
         yield most
         most //= 2
-    yield _FEWEST
+    yield FEWEST
 
 
 def by_default(situation: Situation, platform: Platform) -> Situation:

@@ -21,13 +21,12 @@ from mrtuner.aws.rows import Instance, RdsCluster, Scope
 from mrtuner.aws.session import Account, client
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.ec2 import class_from_ec2
+from mrtuner.catalog.families import ENGINES
 from mrtuner.errors import BadValue, MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.inputs import Workload
 from mrtuner.units import Bytes, GiB
 from rdstune.live.assessment import Assessment, assess
-
-ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
 
 #: Regions queried at the same time: each holds a page of instances in memory, and a connection.
 _AT_ONCE: Final = 8

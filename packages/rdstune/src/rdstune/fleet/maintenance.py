@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from mrtuner.aws import rds
 from mrtuner.aws.rows import Instance, PendingAction, RdsCluster
+from mrtuner.catalog.families import ENGINES
 from rdstune.fleet import outage
 from rdstune.fleet.maintenance_windows import Occurrence, Window
 from rdstune.fleet.outage import Deployment, Outage, OutageKind
@@ -22,7 +23,6 @@ from rdstune.fleet.outage import Deployment, Outage, OutageKind
 #: Statuses of an attached parameter group whose values are not all in force yet.
 WAITING: Final = frozenset({"pending-reboot", "pending-database-upgrade"})
 FAILED: Final = "failed-to-apply"
-ENGINES: Final = ("postgres", "aurora-postgresql")
 
 
 class Origin(StrEnum):

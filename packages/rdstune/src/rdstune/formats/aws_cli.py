@@ -12,11 +12,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from mrtuner.aws.rds import BATCH
 from mrtuner.formats.line import comments
 from rdstune.formats.group import Group, GroupFormat, GroupLine
 
-#: Source: ModifyDBParameterGroupMessage.
-BATCH: Final = 20
 _NOTES: Final = (
     "Each call succeeds or fails as a whole, but the calls together are not atomic. "
     "rdstune apply keeps a journal and can undo the change.",

@@ -7,20 +7,18 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from keyword import iskeyword
-from typing import Final, Literal
+from typing import Final, get_args
 
+from mrtuner.aws.rows import ApplyMethod
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import one_line, refuse_second
 from mrtuner.wording import enumerated, first_upper
-
-Method = Literal["immediate", "pending-reboot"]
 
 #: Source: shape CreateDBParameterGroupMessage of the RDS API 2014-10-31.
 _NAME: Final = re.compile(r"[A-Za-z](?:-?[A-Za-z0-9])*")
 LONGEST: Final = 255
 _FAMILY: Final = re.compile(r"(aurora-)?postgres(ql)?[0-9]+(\.[0-9]+)?")
 _PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
-_METHODS: Final = ("immediate", "pending-reboot")
 _BREAKING: Final = ("Cc", "Cs", "Zl", "Zp")
 
 
@@ -30,7 +28,7 @@ class GroupLine:
 
     name: str
     value: str
-    method: Method
+    method: ApplyMethod
     comment: str = ""  # the reason, one line
 
     @property
@@ -101,10 +99,10 @@ def checked_lines(lines: Iterable[GroupLine]) -> tuple[GroupLine, ...]:
             raise BadValue(f"{line.name!r} is not the name of a parameter")
         if any(unicodedata.category(character) in _BREAKING for character in line.value):
             raise BadValue(f"the value of {line.name} holds a line break or control character")
-        if line.method not in _METHODS:
+        if line.method not in get_args(ApplyMethod):
             raise BadValue(
                 f"unknown apply method {line.method!r} for {line.name}",
-                f"Use {enumerated(_METHODS, 'or')}.",
+                f"Use {enumerated(get_args(ApplyMethod), 'or')}.",
             )
         refuse_second(line.name, seen)
     return found

@@ -23,13 +23,13 @@ from mrtuner.units import Bytes, GiB, pretty_bytes
 from rdstune.group.connections import Sessions, sessions
 from rdstune.group.group_settings import Setting, SizedClass, group_settings
 from rdstune.group.request import GroupRequest, fixed
+from rdstune.group.screening import SOME_STORAGE
 from rdstune.group.sizes import Size, sizes
 
 #: Share of the room under the ceiling that work_mem may fill, tried in this order: the family's
 #: defaults and worker slots beyond the rule's number take some of it too.
 ROOM: Final = (0.97, 0.9, 0.8, 0.6, 0.4)
 #: Used where the volume's size is not given.
-SOME_STORAGE: Final = Bytes(100 * GiB)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Final
 
+from mrtuner.aws.rows import ApplyMethod
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family, FamilyParameter
 from mrtuner.errors import BadValue
@@ -33,8 +34,6 @@ WAL_SHARE: Final[Mapping[str, Fraction]] = {
     "min_wal_size": Fraction(1, 40 * MiB),
 }
 
-Method = Literal["immediate", "pending-reboot"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -42,7 +41,7 @@ class Setting:
 
     name: str
     value: str  # a formula, or a literal in the parameter's base unit
-    method: Method
+    method: ApplyMethod
     reason: str
     scales: bool  # a formula: right on other classes too
     share: float = 1.0  # of the rule's value on the class asked about; a shape may give less
@@ -218,7 +217,7 @@ def _takes(known: FamilyParameter, value: Value | None) -> bool:
     return True
 
 
-def _method(group: Family, name: str) -> Method:
+def _method(group: Family, name: str) -> ApplyMethod:
     return "immediate" if group.parameters[name].apply_type == "dynamic" else "pending-reboot"
 
 

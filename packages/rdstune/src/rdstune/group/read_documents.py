@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
-from rdstune.group.read_terraform import expression
+from rdstune.group.read_terraform import RESOURCES, expression
 from rdstune.group.source import GroupEntry, User, WrittenGroup, together
 from rdstune.group.terraform_values import Either, Unknown, Value, texts, written
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from yaml.nodes import Node
 
 _GROUP_TYPE: Final = re.compile(r"AWS::RDS::DB(?P<cluster>Cluster)?ParameterGroup")
-_TERRAFORM: Final = {"aws_db_parameter_group": False, "aws_rds_cluster_parameter_group": True}
 _SURROGATES: Final = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..")
 _PLAIN: Final = "tag:yaml.org,2002:"
 
@@ -222,7 +221,7 @@ def _terraform_json(root: Node, source: str) -> Iterator[WrittenGroup]:
                            unknown=_text(value) or "", either=texts(given))  # fmt: skip
         return _entry(_get(row, "name"), value, method=method, read=lambda _: written(given))
 
-    for kind, cluster in _TERRAFORM.items():
+    for kind, cluster in RESOURCES.items():
         for label, body in _pairs(_get(_get(root, "resource"), kind)):
             blocks = _get(body, "parameter")
             rows = _items(blocks) or ([blocks] if blocks is not None else [])

@@ -26,7 +26,7 @@ from rdstune.group.terraform_values import Either, Unknown, Value, texts, writte
 if TYPE_CHECKING:
     from rdstune.group.terraform_expressions import Node
 
-_RESOURCES: Final = {"aws_db_parameter_group": False, "aws_rds_cluster_parameter_group": True}
+RESOURCES: Final = {"aws_db_parameter_group": False, "aws_rds_cluster_parameter_group": True}
 #: A module with these attributes creates a parameter group.
 _OF_A_MODULE: Final = frozenset({"family", "parameters"})
 #: Default of a `parameter` block. Source: AWS provider, aws_db_parameter_group.
@@ -108,8 +108,8 @@ def _read(
     users = _Users(blocks)
     for block in blocks:
         match block:
-            case HclBlock("resource", (kind, label)) if kind in _RESOURCES:
-                yield users.given(_resource(block, label, source, cluster=_RESOURCES[kind]), label)
+            case HclBlock("resource", (kind, label)) if kind in RESOURCES:
+                yield users.given(_resource(block, label, source, cluster=RESOURCES[kind]), label)
             case HclBlock("module", (label,)):
                 inner = list(_called(block, label, source, text.splitlines(), modules))
                 yield from inner
@@ -132,8 +132,8 @@ def _called(
         scope = Scope(text=text, defined=defined, names={"var": variables})
         for inner in _blocks(body, scope):
             match inner:
-                case HclBlock("resource", (kind, name)) if kind in _RESOURCES:
-                    group = _resource(inner, name, source, cluster=_RESOURCES[kind])
+                case HclBlock("resource", (kind, name)) if kind in RESOURCES:
+                    group = _resource(inner, name, source, cluster=RESOURCES[kind])
                     yield replace(
                         group,
                         line=block.line,
@@ -294,7 +294,7 @@ class _Users:
 
     def given(self, group: WrittenGroup, label: str) -> WrittenGroup:
         """Return the group with its users, found by its name or by a reference to it."""
-        kind = next(kind for kind, cluster in _RESOURCES.items() if cluster == group.cluster)
+        kind = next(kind for kind, cluster in RESOURCES.items() if cluster == group.cluster)
         names = (f"{kind}.{label}", f'"{group.name}"')
         return replace(
             group, users=tuple(user for name in names for user in self._found.get((kind, name), ()))

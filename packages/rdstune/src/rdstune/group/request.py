@@ -7,7 +7,7 @@ set is fixed; so a rule's answer is a change to RDS's own configuration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import MappingProxyType
@@ -23,7 +23,7 @@ from mrtuner.inputs import Storage, Workload
 from mrtuner.postgres.reserved import OF_RDS
 from mrtuner.tuning.budget import DEFAULT_WORK_MEM
 from mrtuner.tuning.engine import INITDB, NEAR
-from mrtuner.tuning.feasibility import COUNTED, Solution, solve
+from mrtuner.tuning.feasibility import COUNTED, Solution, fewer, solve
 from mrtuner.tuning.rules.sessions import A_SESSION
 from mrtuner.tuning.situation import (
     USUAL_CEILING,
@@ -58,8 +58,6 @@ _LEFT_TO_RDS: Final = {"autovacuum_max_workers": "RDS already scales it with mem
 
 #: Large enough to limit nothing: the group's formulas limit WAL to a share of AllocatedStorage.
 _BOUNDED_BY_FORMULA: Final = Disk(Bytes(2**62), None)
-#: Fewer sessions than this are never counted: the main job's rule gives no fewer either.
-FEWEST: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +202,7 @@ class GroupRequest:
         found = Reckoned(open=allowed, active=active)
         if int(running["shared_buffers"]) <= 0:
             return found, None  # Aurora's default on a class far too small for it: nothing fits
-        for count in (allowed, *_fewer(min(allowed, max(active, memory // A_SESSION)))):
+        for count in (allowed, *fewer(min(allowed, max(active, memory // A_SESSION)))):
             found = Reckoned(open=count, active=min(active, count))
             counted = {**running, "max_connections": str(count)}
             answer = solve(self._situation(each, memory, counted, origins, found), rules)
@@ -259,14 +257,6 @@ def _fewer_buffers(answer: Solution) -> bool:
     item = answer.advice["shared_buffers"]
     now, target = item.now, item.target
     return isinstance(now, int) and isinstance(target, int) and target < now * NEAR
-
-
-def _fewer(most: int) -> Iterator[int]:
-    """Yield `most`, its half, its quarter and so on, and finally FEWEST."""
-    while most > FEWEST:
-        yield most
-        most //= 2
-    yield FEWEST
 
 
 def in_force(

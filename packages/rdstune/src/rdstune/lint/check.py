@@ -21,13 +21,13 @@ from mrtuner.catalog.classes import POSTGRES, InstanceClass, instance_class, ins
 from mrtuner.catalog.families import ENGINES, FIRST, LAST, Family, FamilyParameter, families
 from mrtuner.catalog.families import family as known_family
 from mrtuner.errors import BadValue
-from mrtuner.formula.class_memory import class_memory
+from mrtuner.formula.class_memory import VARIABLE, class_memory
 from mrtuner.units import GiB, TiB
 from mrtuner.wording import enumerated
 from rdstune.group.budget import check_budget, keeps_budget
 from rdstune.group.source import GroupEntry, WrittenGroup
 from rdstune.lint.any_family import in_every_family, known_names
-from rdstune.lint.context import MEMORY, ClassMachine, Machines, Subject
+from rdstune.lint.context import ClassMachine, Machines, Subject
 from rdstune.lint.findings import Finding, Severity
 from rdstune.lint.parameter_checks import check
 
@@ -372,7 +372,12 @@ def _machine(each: InstanceClass, engine: str, *, named: bool) -> ClassMachine:
 @cache
 def _points(memory: tuple[int, int, int], vcpus: int) -> tuple[dict[str, int], ...]:
     return tuple(
-        {MEMORY: size, "DBInstanceVCPU": vcpus, "AllocatedStorage": storage, "EndPointPort": _PORT}
+        {
+            VARIABLE: size,
+            "DBInstanceVCPU": vcpus,
+            "AllocatedStorage": storage,
+            "EndPointPort": _PORT,
+        }
         for size, storage in zip(memory, _STORAGE, strict=True)
     )
 

@@ -10,6 +10,7 @@ from mrtuner.catalog import Parameter
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family, FamilyParameter
 from mrtuner.errors import BadValue
+from mrtuner.formula.class_memory import VARIABLE
 from mrtuner.formula.grammar import Formula, is_formula, parse
 from mrtuner.units import memory_unit
 from mrtuner.wording import first_few
@@ -17,7 +18,6 @@ from rdstune.group.evaluate import is_memory, takes_formulas
 from rdstune.group.source import GroupEntry
 from rdstune.lint.findings import Finding, Severity
 
-MEMORY: Final = "DBInstanceClassMemory"
 _Answer = TypeVar("_Answer")
 #: How to parse values of these types.
 _NUMBERS: Final[Mapping[str, Callable[[str], int | float]]] = {"integer": int, "real": float}
@@ -39,7 +39,7 @@ class ClassMachine:
     @property
     def memory(self) -> int:
         """Its likely memory [bytes]."""
-        return self.points[len(self.points) // 2][MEMORY]
+        return self.points[len(self.points) // 2][VARIABLE]
 
     @property
     def middle(self) -> Mapping[str, int]:

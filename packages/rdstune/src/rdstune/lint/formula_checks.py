@@ -8,10 +8,11 @@ from functools import partial
 from typing import Final
 
 from mrtuner.errors import BadValue
+from mrtuner.formula.class_memory import VARIABLE
 from mrtuner.formula.grammar import Braces, Formula, parse
 from mrtuner.units import KiB, MiB
 from rdstune.lint import suggestions
-from rdstune.lint.context import MEMORY, ClassMachine, Subject, larger_only, sized_for_larger
+from rdstune.lint.context import ClassMachine, Subject, larger_only, sized_for_larger
 from rdstune.lint.findings import Finding, Severity
 
 #: Below this share of memory a cache size is a mistake: MB were meant, not pages.
@@ -122,7 +123,7 @@ def _unit(subject: Subject, formula: Formula) -> Iterator[Finding]:
     if not subject.memory_unit or not subject.machines:
         return
     largest = subject.machines[-1]
-    grown = suggestions.growth(formula, largest.middle, MEMORY)
+    grown = suggestions.growth(formula, largest.middle, VARIABLE)
     if grown is None:
         return
     share = Fraction(grown * subject.memory_unit, largest.memory)
@@ -146,7 +147,7 @@ def _too_much(
         asked = max(shares)
         where = f" of {subject.machines[shares.index(asked)].instance_class.name}"
     meant = _likely_unit(share, unit)
-    better = suggestions.divided(formula, Fraction(unit, meant), MEMORY) if meant else None
+    better = suggestions.divided(formula, Fraction(unit, meant), VARIABLE) if meant else None
     counted = {1: "bytes", KiB: "kB", MiB: "MB"}.get(meant or 0)
     return subject.finding(
         "wrong-unit", Severity.ERROR,
@@ -159,7 +160,7 @@ def _too_much(
 
 def _too_little(subject: Subject, formula: Formula, share: Fraction) -> Finding:
     times = Fraction(MiB, subject.unit or 1)
-    better = suggestions.divided(formula, 1 / times, MEMORY) if share * times <= 1 else None
+    better = suggestions.divided(formula, 1 / times, VARIABLE) if share * times <= 1 else None
     return subject.finding(
         "wrong-unit", Severity.WARNING, f"{formula} gives only {_percent(share)} of the memory",
         why=f"{subject.entry.name} is measured in {subject.pages}"

@@ -15,11 +15,12 @@ from mrtuner.catalog import Parameter
 from mrtuner.catalog.classes import POSTGRES
 from mrtuner.catalog.families import Family, FamilyParameter
 from mrtuner.errors import BadValue
+from mrtuner.formula.class_memory import VARIABLE
 from mrtuner.formula.grammar import Formula, braces, is_formula, parse
 from mrtuner.units import memory_unit, parse_bytes, pretty_bytes
 from mrtuner.wording import enumerated
 from rdstune.lint.any_family import known_names
-from rdstune.lint.context import MEMORY, Subject, sure
+from rdstune.lint.context import Subject, sure
 from rdstune.lint.findings import Finding, Severity
 from rdstune.lint.formula_checks import check_formula
 
@@ -206,7 +207,7 @@ def _suffix(subject: Subject) -> Iterator[Finding]:
 def _share(subject: Subject, percent: int) -> str | None:
     if not subject.memory_unit or not percent:
         return None
-    return str(braces(MEMORY, Fraction(percent, 100 * subject.memory_unit)))
+    return str(braces(VARIABLE, Fraction(percent, 100 * subject.memory_unit)))
 
 
 def _number(parameter: Parameter, text: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from mrtuner.aws import rds
 from mrtuner.catalog import parameters
@@ -19,13 +19,11 @@ from mrtuner.errors import Refused
 from mrtuner.inputs import Workload
 from mrtuner.postgres.reserved import RESERVED
 from mrtuner.tuning.engine import INITDB
-from mrtuner.units import Bytes, GiB
 from rdstune.group.request import GroupRequest
+from rdstune.group.screening import SOME_STORAGE
 from rdstune.group.sizes import on_class
 from rdstune.live.plan import Wanted, user_values
 from rdstune.live.target import Target
-
-_SOME_STORAGE: Final = Bytes(100 * GiB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class Repair:
 def starts(values: Mapping[str, str], group: Family, each: InstanceClass) -> bool:
     """Whether PostgreSQL and RDS would start with a group's user-set values on a class."""
     request = GroupRequest(
-        family=group, workload=Workload.MIXED, connections=None, storage=_SOME_STORAGE, every=True
+        family=group, workload=Workload.MIXED, connections=None, storage=SOME_STORAGE, every=True
     )
     known = {name: text for name, text in values.items() if name in parameters(group.major)}
     return on_class(known, request, each).starts and _sessions_left(known, request, each)

@@ -16,7 +16,7 @@ from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.rows import Scope
 from mrtuner.catalog.families import FamilyParameter
-from mrtuner.change.settings.plan import LeftAlone
+from mrtuner.change.settings.plan import LeftAlone, refuse_doubles
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.grammar import FormulaError, is_formula, parse
 from rdstune.live.target import Target, users
@@ -103,7 +103,7 @@ def steps(
     come into force. BadValue when a parameter is wanted twice or its formula is invalid.
     """
     rows = {row.name: row for row in current}
-    _refuse_doubles(wanted)
+    refuse_doubles(one.name for one in wanted)
     left: list[LeftAlone] = []
     found: list[ParameterStep] = []
     for one in wanted:
@@ -114,14 +114,6 @@ def steps(
         elif not same_value(row, row.value, one.value):
             found.append(_step(row, one))
     return tuple(sorted(found, key=lambda step: not step.static)), tuple(left)
-
-
-def _refuse_doubles(wanted: Sequence[Wanted]) -> None:
-    seen: set[str] = set()
-    for one in wanted:
-        if one.name in seen:
-            raise BadValue(f"{one.name} is given twice", "Remove one of them.")
-        seen.add(one.name)
 
 
 def _why_left_alone(row: GroupParameter | None) -> str:

@@ -14,10 +14,10 @@ from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.rows import Instance, RdsCluster, Scope
 from mrtuner.aws.session import region_of
+from mrtuner.catalog.families import ENGINES
 from mrtuner.errors import BadValue
 
 #: Engines whose groups we support.
-ENGINES: Final = frozenset({"postgres", "aurora-postgresql"})
 #: Statuses with no work under way. Source: RDS User Guide, "Viewing DB instance status".
 AT_REST: Final = frozenset({
     "available", "backing-up", "storage-optimization", "configuring-log-exports",

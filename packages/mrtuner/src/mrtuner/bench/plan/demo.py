@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from mrtuner.bench.plan.model import JudgedBy, Plan, Script, Variant, Workload
+from mrtuner.bench.plan.sizing import BYTES_PER_SCALE
 from mrtuner.bench.series import Task
 from mrtuner.units import Bytes, GiB, MiB
 
 DEFAULT: Final = "default"
 ADVISED: Final = "advised"
-_BYTES_PER_SCALE: Final = 15 * MiB
 
 #: Six times the default shared_buffers (128 MB) where memory allows it, three times at least.
 _LARGEST: Final = 50
@@ -29,7 +29,7 @@ VOLUME_IOPS: Final = 3000
 VOLUME_MEMORY: Final = Bytes(768 * MiB)
 VOLUME_SIZE: Final = Bytes(12 * GiB)
 VOLUME_SCALE: Final = 150
-VOLUME_DATA: Final = Bytes(VOLUME_SCALE * _BYTES_PER_SCALE)
+VOLUME_DATA: Final = Bytes(VOLUME_SCALE * BYTES_PER_SCALE)
 VOLUME_SESSIONS: Final = 30  # that it is tuned for
 VOLUME_CLIENTS: Final = 16
 
@@ -64,14 +64,14 @@ def scale_for(memory: int) -> int:
     >>> scale_for(16 * GiB), scale_for(2 * GiB)
     (50, 28)
     """
-    return max(_SMALLEST, min(_LARGEST, memory // _SHARE_OF_MEMORY // _BYTES_PER_SCALE))
+    return max(_SMALLEST, min(_LARGEST, memory // _SHARE_OF_MEMORY // BYTES_PER_SCALE))
 
 
 def in_memory(
     scale: int, cpus: int, seed: int, sides: Mapping[str, Mapping[str, str]]
 ) -> list[Task]:
     """Cached reads, reports and the control, on this machine as it is."""
-    data = f"{scale * _BYTES_PER_SCALE // MiB} MB of data"
+    data = f"{scale * BYTES_PER_SCALE // MiB} MB of data"
     reads = Task(
         title="cached reads",
         why=(

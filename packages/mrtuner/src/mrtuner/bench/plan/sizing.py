@@ -11,7 +11,8 @@ from typing import Final
 
 from mrtuner.units import Bytes, MiB, pretty_bytes
 
-_BYTES_PER_SCALE: Final = 15 * MiB
+#: Of pgbench's tables and their indexes.
+BYTES_PER_SCALE: Final = 15 * MiB
 #: Smaller data fit into any buffers; larger data take longer to fill than to measure.
 _SMALLEST_SCALE: Final = 50
 _LARGEST_SCALE: Final = 1000
@@ -52,15 +53,15 @@ def size_for(
     >>> size_for(memory=16 * GiB, cpus=4, data=3 * GiB, disk_free=None, reads_only=False).scale
     204
     """
-    if data is not None and data > _SMALLEST_SCALE * _BYTES_PER_SCALE:
+    if data is not None and data > _SMALLEST_SCALE * BYTES_PER_SCALE:
         wanted, why = data, f"as much data as the server has ({pretty_bytes(Bytes(data))})"
     elif memory is not None:
         wanted = memory // _SHARE_OF_MEMORY
         why = f"an eighth of memory ({pretty_bytes(Bytes(memory))})"
     else:
         wanted, why = 0, "the smallest useful size"
-    scale = max(_SMALLEST_SCALE, min(_LARGEST_SCALE, wanted // _BYTES_PER_SCALE))
-    most = None if disk_free is None else max(1, disk_free // _SHARE_OF_DISK // _BYTES_PER_SCALE)
+    scale = max(_SMALLEST_SCALE, min(_LARGEST_SCALE, wanted // BYTES_PER_SCALE))
+    most = None if disk_free is None else max(1, disk_free // _SHARE_OF_DISK // BYTES_PER_SCALE)
     if most is not None and most < scale:
         scale, why = most, f"a quarter of the free disk ({pretty_bytes(Bytes(disk_free or 0))})"
     clients = min(_MOST_SESSIONS, _SESSIONS_PER_CPU * (cpus or 2))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.load.pgbench import Load, initialise
+from mrtuner.bench.plan.sizing import BYTES_PER_SCALE
 from mrtuner.bench.server.session import one_row
 from mrtuner.errors import MissingPart, Refused
 from mrtuner.postgres.connect import connect, translated
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
 _MARK: Final = "mrtuner proof"
-#: An empty database, and pgbench's tables with their indexes at scale 1.
+#: An empty database.
 _EMPTY: Final = 8 * MiB
-_PER_SCALE: Final = 15 * MiB
 
 
 class Owner(StrEnum):
@@ -59,7 +59,7 @@ def copy_name(template: str) -> str:
 
 def size_of_databases(scale: int, count: int) -> Bytes:
     """Disk space of `count` databases with pgbench's tables at this scale."""
-    return Bytes(count * (_EMPTY + scale * _PER_SCALE))
+    return Bytes(count * (_EMPTY + scale * BYTES_PER_SCALE))
 
 
 def require_space(size: Bytes, reserve: Bytes, host: Host | None) -> None:

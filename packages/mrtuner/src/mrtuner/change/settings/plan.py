@@ -6,7 +6,7 @@ Pure: takes a server already read, returns a plan.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -86,7 +86,7 @@ _PRIMARY_FIRST: Final = "Change the primary first, or leave this setting out."
 
 def plan(server: Server, wanted: Sequence[Wanted]) -> SettingsPlan:
     """Check every wanted setting against the server. BadValue if one is given twice."""
-    _refuse_doubles(wanted)
+    refuse_doubles(one.name for one in wanted)
     left: list[LeftAlone] = []
     refused: list[LeftAlone] = []
     steps: list[SettingStep] = []
@@ -136,8 +136,9 @@ def _elsewhere(server: Server) -> str | None:
     return None if platform.alter_system or platform.name == "self-managed" else platform.how
 
 
-def _refuse_doubles(wanted: Sequence[Wanted]) -> None:
-    names = Counter(one.name for one in wanted)
+def refuse_doubles(wanted: Iterable[str]) -> None:
+    """Raise BadValue if a name is given more than once."""
+    names = Counter(wanted)
     if doubles := [name for name, times in names.items() if times > 1]:
         raise BadValue(f"given more than once: {', '.join(doubles)}", "Give each setting once.")
 

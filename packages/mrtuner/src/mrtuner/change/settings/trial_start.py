@@ -28,7 +28,7 @@ from mrtuner.postgres.cluster import Cluster, reason_in
 from mrtuner.postgres.connect import translated
 from mrtuner.postgres.local import postmaster_of
 from mrtuner.postgres.server_user import run_as, scratch_directory
-from mrtuner.units import KiB, MiB, pretty_bytes
+from mrtuner.units import PAGE, KiB, MiB, pretty_bytes
 
 if TYPE_CHECKING:
     from mrtuner.host.model import HugePages
@@ -39,7 +39,6 @@ _PATIENCE: Final = 30.0
 #: A start touches the descriptors and the hash table of shared_buffers, 1.5 % of them, and no more.
 _TOUCHED: Final = 0.03
 _REST: Final = 256 * MiB
-PAGE: Final = 8 * KiB
 #: Parameters of a place, an identity or a recovery: a trial has its own, or none.
 _OF_THIS_SERVER: Final = frozenset({
     "config_file", "data_directory", "event_source", "external_pid_file", "hba_file", "huge_pages",

@@ -10,12 +10,11 @@ import click
 from mrtuner.answers.proof.loads import threads
 from mrtuner.cli.bench import running
 from mrtuner.cli.common import options
+from mrtuner.cli.prove import SCRIPTS
 
 if TYPE_CHECKING:
-    from mrtuner.bench.load.pgbench import Builtin
     from mrtuner.bench.plan.model import Plan, Variant, Workload
 
-_BUILTIN: Final[tuple[Builtin, ...]] = ("tpcb", "select", "simple-update")
 #: Sides that need no file.
 _WORDS: Final[dict[str, dict[str, str]]] = {
     "default": {},
@@ -35,7 +34,7 @@ _WORDS: Final[dict[str, dict[str, str]]] = {
 @click.option("--b", "second", required=True, metavar="SIDE", help="Candidate variant.")
 @click.option(
     "--load", "workload", default="tpcb", show_default=True, metavar="NAME",
-    help=f"One of {', '.join(_BUILTIN)}, or a file of SQL for pgbench.",
+    help=f"One of {', '.join(SCRIPTS)}, or a file of SQL for pgbench.",
 )  # fmt: skip
 @click.option(
     "--scale", type=int, default=100, show_default=True, help="pgbench scale factor, 15 MB each."
@@ -114,7 +113,7 @@ def _workload(name: str) -> Workload:
     from mrtuner.bench.plan.model import Script, Workload
     from mrtuner.bench.plan.toml import text_of
 
-    builtin = next((one for one in _BUILTIN if one == name), None)
+    builtin = next((one for one in SCRIPTS if one == name), None)
     if builtin is not None:
         return Workload(name=name, builtin=builtin)
     path = Path(name)

@@ -14,13 +14,13 @@ from typing import Any, Final
 
 from mrtuner.history.example.statements import LOADS, Load
 from mrtuner.history.example.tables import Table, tables
+from mrtuner.units import PAGE
 
 #: Values by source: what a sample of it returned.
 Read = tuple[str, Sequence[Mapping[str, Any]]]
 
 DATABASE: Final = "shop"
 REPLICA: Final = "shop-replica"
-_BLOCK: Final = 8192
 #: Calls at night and at the weekend, as a share of those in working hours.
 _QUIET: Final = 0.15
 #: Share of WAL in what is written; the rest is data, mostly by the checkpointer.
@@ -67,7 +67,7 @@ class ExampleServer:
         for load in LOADS:
             calls = 60 * calls_a_second(load, now)
             seen = self.calls[load.text]
-            blocks = moved["ReadThroughput"] * 60 / _BLOCK * load.reads * calls / reads
+            blocks = moved["ReadThroughput"] * 60 / PAGE * load.reads * calls / reads
             grown = (
                 calls, calls * call_ms(load, now), calls * load.rows, calls * load.hits, blocks,
                 moved["WriteThroughput"] * 60 * _WAL * load.wal * calls / wal,
@@ -114,8 +114,8 @@ class ExampleServer:
         if early or now.number - self.last_checkpoint >= _CHECKPOINT_MINUTES:
             self.totals["requested" if early else "timed"] += 1
             self.since_checkpoint, self.last_checkpoint = 0.0, now.number
-            self.totals["full_pages"] += written * _WAL / _BLOCK * 0.6
-        self.totals["full_pages"] += written * _WAL / _BLOCK * 0.15
+            self.totals["full_pages"] += written * _WAL / PAGE * 0.6
+        self.totals["full_pages"] += written * _WAL / PAGE * 0.15
         self.totals["records"] += written * _WAL / 160
 
     def read(self, now: Minute, *, held_for: float) -> Iterator[Read]:
@@ -177,7 +177,7 @@ class ExampleServer:
             "rows_fetched": int(has["rows"]), "rows_inserted": int(has["commits"] / 4),
             "rows_updated": int(has["commits"] / 8), "rows_deleted": int(has["commits"] / 8),
             "temp_files": int(has["temporary"] / 5_000),
-            "temp_bytes": int(has["temporary"]) * _BLOCK, "deadlocks": 0, "conflicts": 0,
+            "temp_bytes": int(has["temporary"]) * PAGE, "deadlocks": 0, "conflicts": 0,
             "active_ms": round(has["active_ms"], 3), "sessions": int(has["sessions"]),
             "sessions_lost": 0,
         }  # fmt: skip
@@ -187,14 +187,14 @@ class ExampleServer:
         return {
             "timed": int(has["timed"]), "requested": int(has["requested"]),
             "write_ms": round(has["write_ms"], 3), "sync_ms": round(has["sync_ms"], 3),
-            "buffers_written": int(has["data"] * 0.8 / _BLOCK),
-            "buffers_cleaned": int(has["data"] * 0.15 / _BLOCK), "clean_stops": 0,
+            "buffers_written": int(has["data"] * 0.8 / PAGE),
+            "buffers_cleaned": int(has["data"] * 0.15 / PAGE), "clean_stops": 0,
             "buffers_allocated": int(has["blocks"]),
         }  # fmt: skip
 
     def _io(self) -> Iterator[dict[str, Any]]:
         has = self.totals
-        blocks, bulk = has["blocks"] * _BLOCK, has["bulk_blocks"] * _BLOCK
+        blocks, bulk = has["blocks"] * PAGE, has["bulk_blocks"] * PAGE
         for process, context, read, written in (
             ("client backend", "normal", blocks - bulk, has["data"] * 0.03),
             ("client backend", "bulkread", bulk, 0.0),
@@ -204,11 +204,11 @@ class ExampleServer:
         ):
             yield {
                 "backend_type": process, "object": "relation", "context": context,
-                "reads": int(read / _BLOCK), "read_bytes": int(read), "read_ms": 0.0,
-                "writes": int(written / _BLOCK), "write_bytes": int(written), "write_ms": 0.0,
+                "reads": int(read / PAGE), "read_bytes": int(read), "read_ms": 0.0,
+                "writes": int(written / PAGE), "write_bytes": int(written), "write_ms": 0.0,
                 "extends": 0, "extend_bytes": int(has["data"] * 0.02) if written and read else 0,
                 "hits": int(has["hits"]) if context == "normal" and read else 0,
-                "evictions": int(read / _BLOCK), "fsyncs": 0, "fsync_ms": 0.0,
+                "evictions": int(read / PAGE), "fsyncs": 0, "fsync_ms": 0.0,
             }  # fmt: skip
 
     def _connections(self, now: Minute, held_for: float) -> dict[str, Any]:

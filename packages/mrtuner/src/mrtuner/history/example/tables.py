@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mrtuner.units import PAGE
+
 _SCALE_FACTOR: Final = 0.2
 _THRESHOLD: Final = 50
-_BLOCK: Final = 8192
 #: Size of the indexes, as a share of the heap.
 _INDEXES: Final = 0.4
 
@@ -46,7 +47,7 @@ class Table:
         self.live += (self.inserted - self.deleted) * seconds
         self.dead += (self.updated * (1 - 0.5 * self.hot) + self.deleted) * seconds
         self.toast_dead += self.chunks * self.updated * seconds
-        self.pages = max(self.pages, (self.live + self.dead) * self.row / _BLOCK)
+        self.pages = max(self.pages, (self.live + self.dead) * self.row / PAGE)
         due = self.dead > _THRESHOLD + _SCALE_FACTOR * self.live
         self.vacuums_begun += due and not self.at_work
         self.at_work = due
@@ -88,10 +89,10 @@ class Table:
         toast = self._toast
         return {
             "database": database, "kind": "table", "schema": "public", "name": self.name,
-            "relation": self.relation, "bytes": int(self.pages) * _BLOCK,
-            "bloat": int(self.pages - self.live * self.row / _BLOCK) * _BLOCK,
-            "toast_bytes": int(toast) * _BLOCK if self.chunks else None,
-            "toast_bloat": int(toast - self.chunks * self.live / 4) * _BLOCK
+            "relation": self.relation, "bytes": int(self.pages) * PAGE,
+            "bloat": int(self.pages - self.live * self.row / PAGE) * PAGE,
+            "toast_bytes": int(toast) * PAGE if self.chunks else None,
+            "toast_bloat": int(toast - self.chunks * self.live / 4) * PAGE
             if self.chunks else None,
         }  # fmt: skip
 
@@ -101,8 +102,8 @@ class Table:
         return {
             "database": database, "kind": "index", "schema": "public",
             "name": f"{self.name}_pkey", "relation": self.relation + 100,
-            "table_name": self.name, "bytes": size * _BLOCK,
-            "bloat": int(size - self.live * self.row / _BLOCK * _INDEXES) * _BLOCK,
+            "table_name": self.name, "bytes": size * PAGE,
+            "bloat": int(size - self.live * self.row / PAGE * _INDEXES) * PAGE,
         }  # fmt: skip
 
     @property

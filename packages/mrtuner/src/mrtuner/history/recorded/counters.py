@@ -14,9 +14,8 @@ from mrtuner.facts import Missing
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.postgres.model import Archiver, JitWork, RoleSpills, Setting, Slru
-from mrtuner.units import Bytes
+from mrtuner.units import PAGE, Bytes
 
-_BLOCK: Final = 8192
 _OFF: Final = "off"
 _HINT: Final = "mrtuner tune DSN --history DIR asks the server."
 
@@ -77,7 +76,7 @@ def _setting(settings: Mapping[str, Setting], name: str) -> str | None:
 
 def _block(settings: Mapping[str, Setting]) -> int:
     text = _setting(settings, "block_size") or ""
-    return int(text) if text.isdecimal() else _BLOCK
+    return int(text) if text.isdecimal() else PAGE
 
 
 def _slrus(history: History, about: HistoryPeriod) -> Iterator[Slru]:

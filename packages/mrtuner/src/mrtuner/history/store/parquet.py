@@ -38,7 +38,7 @@ _LARGEST_DICTIONARY: Final = _ROW_GROUP // 5
 #: Recorded floats have three decimals: milliseconds are whole microseconds. A column of this type
 #: has them as integers, whose differences take less room than DOUBLE does.
 _DECIMAL: Final = f"DECIMAL(18,{DECIMALS})"
-_MAGIC: Final = b"PAR1"
+MAGIC: Final = b"PAR1"
 _LONGEST_LINE: Final = 64 * 1024 * 1024
 
 
@@ -211,8 +211,8 @@ def flaw(lake: Path, file: File) -> str | None:
         size = os.fstat(number).st_size
         if size != file.bytes:
             return f"has {size} bytes instead of {file.bytes}"
-        length = len(_MAGIC)
-        if not os.pread(number, length, 0) == os.pread(number, length, size - length) == _MAGIC:
+        length = len(MAGIC)
+        if not os.pread(number, length, 0) == os.pread(number, length, size - length) == MAGIC:
             return "is not a Parquet file"
     except OSError as error:
         return f"cannot be read: {error.strerror}"

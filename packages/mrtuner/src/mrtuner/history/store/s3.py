@@ -39,7 +39,8 @@ _URL: Final = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/(?
 #: An object that is no longer listed is deleted after this time [s]: it may still be fetched.
 _GRACE: Final = 24 * 3600
 _CHANGED: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict"})
-_ABSENT: Final = frozenset({"NoSuchKey", "404"})
+#: Error codes for an object that does not exist.
+ABSENT: Final = frozenset({"NoSuchKey", "404"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ def _listed(client: Any, place: Place, writer: str) -> tuple[Manifest, str | Non
     try:
         answer = call(client, "get_object", **place.key(_path(writer)))
     except AwsError as error:
-        if error.code not in _ABSENT:
+        if error.code not in ABSENT:
             raise
         return Manifest(writer=writer, sources={}, files=()), None
     return _read(body_of(client, answer), place), str(answer["ETag"])

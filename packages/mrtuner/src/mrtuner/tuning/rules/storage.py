@@ -10,7 +10,7 @@ from mrtuner.tuning.budget import SPARED, Chosen, limited
 from mrtuner.tuning.measured import FLUSH_AFTER
 from mrtuner.tuning.situation import BufferWrites, Cpus, Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, Offer, OwnValue, Unknown, Verdict, rule
-from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes
+from mrtuner.units import PAGE, Bytes, GiB, KiB, MiB, pretty_bytes
 
 DOC = "documentation: Resource Consumption, I/O"
 #: How much a backend may write before the kernel is asked to flush it (backend_flush_after).
@@ -20,7 +20,6 @@ SPREADS = "keeps the kernel from gathering writes into a burst that stalls every
 SMALL = 4 * GiB
 #: Bytes a second that backends write: 300 MB in the 30 s that the kernel may wait.
 MUCH = 10 * MiB
-PAGE = 8 * KiB
 BACKGROUND = "documentation: Resource Consumption, Background Writer"
 #: Reads worth requesting ahead. Flash has channels, a network volume has latency to hide; a disk
 #: has a few heads, for which the version's default suffices.

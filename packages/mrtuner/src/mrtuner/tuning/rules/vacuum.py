@@ -18,7 +18,7 @@ from mrtuner.tuning.situation import (
     Throughput,
 )
 from mrtuner.tuning.verdict import Basis, Change, Keep, OwnValue, Verdict, rule
-from mrtuner.units import GiB, KiB, MiB, pretty_bytes
+from mrtuner.units import PAGE, GiB, MiB, pretty_bytes
 
 DOC = "documentation: Vacuuming, Automatic Vacuuming"
 MEMORY_DOC = "documentation: Resource Consumption, Memory"
@@ -34,7 +34,6 @@ MOST_FOR_DEAD_ROWS = 2000
 #: how many times a second the limit may be spent with a delay of 2 ms.
 COST_OF_A_PAGE = 22
 ROUNDS = 500
-PAGE = 8 * KiB
 #: From this size on, a fifth of a table's rows is so many that vacuum comes too late.
 LARGE = 100 * GiB
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from mrtuner.history.analysis.period import IN_PERIOD
 from mrtuner.history.analysis.series import Kind, Measure, rate
+from mrtuner.history.recording.log.errors import SEVERITIES
 from mrtuner.web.screens.blocking import blocking
 from mrtuner.web.screens.screen import Chart, Screen, Table, View, highest
 
@@ -21,9 +22,6 @@ _OLDEST: Final = (
     ("role", "Role", "text"),
     ("query_id", "Statement", "statement"),
 )
-_SEVERITIES: Final = {
-    "PANIC": "panics", "FATAL": "fatals", "ERROR": "errors", "WARNING": "warnings",
-}  # fmt: skip
 _KINDS: Final = {
     "deadlocks": "deadlocks", "cancelled statements": "cancelled",
     "sessions refused, too many": "refused",
@@ -75,7 +73,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         ),
         Chart(
             name="log", title="Errors in the log, by severity", unit="/min", stacked=True,
-            missing=_NO_LOG, series=view.lines("log_errors", _per_minute(_SEVERITIES)),
+            missing=_NO_LOG, series=view.lines("log_errors", _per_minute(SEVERITIES)),
         ),
         _deadlocks_and_refusals(view),
     ]  # fmt: skip

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from mrtuner.answers.host_charts import ELSEWHERE
 from mrtuner.history.analysis.series import ChartLine, Kind, Measure, rate, ratio
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _BY: Final = "backend_type || ', ' || context"
 _MISSING: Final = "PostgreSQL counts this since version 16"
-_ELSEWHERE: Final = "the recorder did not run on the server's host, and CloudWatch was not read"
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
@@ -32,7 +32,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         ),
         _cache_hits(view),
         Chart(
-            name="requests", title="Requests to the disk", unit="/s", missing=_ELSEWHERE,
+            name="requests", title="Requests to the disk", unit="/s", missing=ELSEWHERE,
             series=_of_disk(
                 view,
                 host={"reads": rate("disk_reads"), "writes": rate("disk_writes")},
@@ -40,7 +40,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             ),
         ),
         Chart(
-            name="latency", title="Time of a request to the disk", unit="s", missing=_ELSEWHERE,
+            name="latency", title="Time of a request to the disk", unit="s", missing=ELSEWHERE,
             series=_of_disk(
                 view,
                 host={

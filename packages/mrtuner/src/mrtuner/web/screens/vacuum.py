@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from mrtuner.history.analysis.period import IN_PERIOD
 from mrtuner.history.analysis.series import ChartLine, Kind, Measure, rate
+from mrtuner.units import PAGE
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _TABLE: Final = "schema || '.' || name"
-_BLOCK: Final = 8192
 _HOUR: Final = 3600.0
 _MOST: Final = 200
 _COLUMNS: Final = (
@@ -62,7 +62,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     of_tables = view.splits("tables", {
         "dead": Measure(Kind.LAST, "dead"), "changed": rate("(updated + deleted)"),
         "autovacuums": rate("autovacuums", scale=_HOUR),
-        "size": Measure(Kind.LAST, "pages", scale=_BLOCK),
+        "size": Measure(Kind.LAST, "pages", scale=PAGE),
     }, _TABLE)  # fmt: skip
     charts = [
         Chart(
@@ -200,7 +200,7 @@ def _row(of: dict[str, Any]) -> dict[str, Any]:
         "dead_share": _share(of["dead"], (of["dead"] or 0) + (of["live"] or 0)),
         "hot": _share(of["hot_updated"], of["updated"]),
         "bloat_share": _share(of["bloat"], of["bytes"]),
-        **{to: None if of[name] is None else of[name] * _BLOCK for to, name in sizes.items()},
+        **{to: None if of[name] is None else of[name] * PAGE for to, name in sizes.items()},
     }
 
 

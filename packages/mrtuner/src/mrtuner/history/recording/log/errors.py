@@ -31,7 +31,7 @@ deadlocks = { help = "of these, deadlocks (40P01)" }
 refused = { help = "of these, sessions refused because there were too many (53300)" }
 cancelled = { help = "of these, cancelled statements, also by a timeout (57014)" }
 """
-_SEVERITIES: Final = {
+SEVERITIES: Final = {
     "PANIC": "panics", "FATAL": "fatals", "ERROR": "errors", "WARNING": "warnings",
 }  # fmt: skip
 #: What stands before the two spaces of a line, besides. Source: elog.c, error_severity, and
@@ -79,7 +79,7 @@ LOG_ERRORS: Final = _LogErrorsProgram()
 
 def _counted(severity: str, state: str, message: str) -> Iterator[str]:
     """The columns in which a record counts."""
-    column = _SEVERITIES.get(severity)
+    column = SEVERITIES.get(severity)
     if column is None and severity not in _OTHERS and state[:2] not in {"", *_FINE}:
         column = "errors"  # its name is in another language
     if column is None:
@@ -92,7 +92,7 @@ def _counted(severity: str, state: str, message: str) -> Iterator[str]:
         yield kind
 
 
-_COLUMNS: Final = (*_SEVERITIES.values(), *_STATES.values())
+_COLUMNS: Final = (*SEVERITIES.values(), *_STATES.values())
 
 
 def _of_json(text: str) -> Iterator[tuple[str, str, str]]:
@@ -116,9 +116,7 @@ _CSV_STATE: Final = 12
 def _of_stderr(text: str) -> Iterator[tuple[str, str, str]]:
     lines = [line for line in text.splitlines() if not line.startswith("\t")]
     tags = [(found[1].rstrip("12345"), found) for found in map(_TAG.search, lines) if found]
-    if not {tag for tag, _ in tags} & {*_SEVERITIES, *_OTHERS} and any(
-        t.isupper() for t, _ in tags
-    ):
+    if not {tag for tag, _ in tags} & {*SEVERITIES, *_OTHERS} and any(t.isupper() for t, _ in tags):
         raise MissingPart("the log's messages are not in English (lc_messages)", COLLECT)
     for severity, found in tags:
         yield severity, "", found.string[found.end() :]
