@@ -27,7 +27,7 @@ from served import sealed_story
 
 from mrtuner.history.reading import open_history
 from mrtuner.units import pretty_bytes
-from mrtuner.web.access import hash_of
+from mrtuner.web.authentication import hash_of
 from mrtuner.web.screens import SCREENS
 from mrtuner.web.serverless.deployment import Deployment, size_of, write
 

@@ -137,12 +137,17 @@ def test_a_gain_that_is_sure_and_small_is_not_called_unseen() -> None:
     )
 
 
-def test_where_every_trial_did_harm_nothing_is_the_closest() -> None:
+def test_without_a_fresh_pair_the_reason_is_told() -> None:
+    found = "nothing better than the advice was found: "
     search = a_search(None)
+    assert concluded(search).headline == f"{found}no fresh pair of trial 1 could be compared"
+    search.candidate = 0
     search.trials[0] = replace(search.trials[0], outcome="stopped")
-    assert concluded(search).headline == (
-        "nothing better than the advice was found: none of 1 trial ended unharmed"
-    )
+    assert concluded(search).headline == f"{found}1 trial was stopped"
+    search.trials.append(replace(search.trials[0], number=2, outcome="not better"))
+    assert concluded(search).headline == (f"{found}2 trials were tried, and none could be compared")
+    search.trials = []
+    assert concluded(search).headline == f"{found}nothing else was tried"
 
 
 def test_of_a_live_server_only_what_differs_is_to_be_applied() -> None:

@@ -58,7 +58,7 @@ def test_the_result_comes_first_and_the_command_last(found: Path) -> None:
         f"to apply it: mrtuner apply postgresql://USER@HOST/DATABASE --from {found}"
     )
     text = "\n".join(lines)
-    assert "io_workers    8      +0.4 % (-1.0 % to +1.8 %): not shown to be worth 1 %" in text
+    assert "io_workers    8      +0.4 % (-1.0 % to +1.8 %): under 1 %" in text
     assert "not measured: the budget of time or memory had no room" in text
     assert "the slowest 1 % of transactions take longer" in text
     assert "fsync" in text

@@ -182,17 +182,29 @@ def test_a_value_that_the_build_lacks_or_that_risks_data_is_refused() -> None:
 
 
 def test_a_budget_becomes_lengths_and_shares() -> None:
-    """40 min: half for 16 trials of 4 pairs, 9.4 s a run: 1 s besides, 2 s warm-up, 6 s of load.
+    """30 min: half for 12 trials of 4 pairs, 9.4 s a run: 1 s besides, 2 s warm-up, 6 s of load.
 
-    A pair takes 18 s: 1,200 s less 54 s of noise and 216 s of baselines are 12 trials of 72 s.
+    A pair takes 18 s: 900 s less 54 s of noise and 216 s of baselines are 8 trials of 72 s.
     """
-    planned = schedule(2400)
+    planned = schedule(1800)
     assert (planned.window, planned.warmup, planned.pairs) == (6, 2, 4)
     assert planned.search + planned.confirmation + planned.ablation + planned.reduced == 1
     assert forecast(planned)[0] == (
-        "40 min in all, after filling and 72 s of load; a run measures 6 s, after 2 s of warm-up"
+        "30 min in all, after filling and 54 s of load; a run measures 6 s, after 2 s of warm-up"
     )  # fmt: skip
-    assert "the noise, the baselines and about 12 trials, each of 4 pairs" in forecast(planned)[1]
+    assert "the noise, the baselines and about 8 trials, each of 4 pairs" in forecast(planned)[1]
+    assert schedule(1200).window == 4, "20 min, the default: 6.25 s a run, less 1 s and 1 s"
+
+
+def test_a_run_is_long_enough_for_a_p99_or_the_rate_is_refused() -> None:
+    """1,000 transactions at 60 a second take 17 s; nine pairs of 36 s are 324 s."""
+    assert schedule(1200, rate=60).window == 17
+    assert schedule(1200, rate=5000).window == 4
+    with pytest.raises(UsageError, match="20 s has no room for runs of 17 s") as refused:
+        schedule(20, rate=60)
+    assert refused.value.hint == "Raise the rate, or give at least --budget 6min."
+    with pytest.raises(UsageError, match="a run of 20 s at 20 transactions a second is too short"):
+        schedule(1200, rate=20)
 
 
 @pytest.mark.parametrize("seconds", [5.0, 100_000.0])

@@ -17,7 +17,7 @@ from mrtuner.search.model import (
 )
 from mrtuner.search.space import Server
 from mrtuner.stats.comparison import Verdict
-from mrtuner.wording import enumerated, plural
+from mrtuner.wording import enumerated, plural, plural_was
 
 #: So many settings are named in the headline; more are counted.
 _NAMED: Final = 3
@@ -75,11 +75,21 @@ def percent(ratio: float) -> str:
     return f"{(ratio - 1) * 100:+.1f} %"
 
 
+def _unmeasured(search: Search) -> str:
+    """Why nothing was measured in fresh pairs."""
+    if search.candidate:
+        return f"no fresh pair of trial {search.candidate} could be compared"
+    if not search.trials:
+        return "nothing else was tried"
+    if all(one.outcome == "stopped" for one in search.trials):
+        return f"{plural_was(len(search.trials), 'trial')} stopped"
+    return f"{plural_was(len(search.trials), 'trial')} tried, and none could be compared"
+
+
 def _nothing(search: Search) -> str:
     seen, tried = search.confirmation, plural(len(search.trials), "trial")
     if seen is None:
-        why = f"none of {tried} ended unharmed" if search.trials else "nothing else was measured"
-        return f"nothing better than {search.start} was found: {why}"
+        return f"nothing better than {search.start} was found: {_unmeasured(search)}"
     if seen.refused:
         return (
             f"nothing better than {search.start} is confirmed: {interval(seen)} in fresh "

@@ -74,7 +74,7 @@ class Procedure:
         found = self.search
         if found.result is not None:
             return found
-        if found.candidate is not None and found.confirmation is None:
+        if found.candidate and found.confirmation is None and _AGAIN not in found.unknown:
             found.unknown.append(_AGAIN)
         if found.candidate is None:
             self._profile()
@@ -85,13 +85,8 @@ class Procedure:
         if found.candidate and found.confirmation is None:
             self._confirm(found.candidate)
         if found.confirmation is not None and found.confirmation.verdict is Verdict.BETTER:
-            try:
-                self._take_back()
-                self._reduce()
-            except MrTunerError as error:  # the winner is confirmed, whatever it is worth in parts
-                if isinstance(error, self._ends) or interrupted(error):
-                    raise
-                found.unknown.append(f"what the settings are worth one by one: {error.message}")
+            self._if_it_runs(self._take_back, "what the settings are worth one by one")
+            self._if_it_runs(self._reduce, "what is left without those worth little")
         found.result = conclude(found, self.server, self.costs)
         self.keep(found)
         return found
@@ -316,6 +311,15 @@ class Procedure:
             search.unknown += [f"the confirmation of trial {candidate}: {w}" for w in raced.refused]
         self.keep(search)
 
+    def _if_it_runs(self, step: Callable[[], None], what: str) -> None:
+        """Carry out a step; if it fails, say so: the winner is confirmed all the same."""
+        try:
+            step()
+        except MrTunerError as error:
+            if isinstance(error, self._ends) or interrupted(error):
+                raise
+            self.search.unknown.append(f"{what}: {error.message}")
+
     def _take_back(self) -> None:
         """Measure the winner against itself with one setting as advised, for each setting."""
         search = self.search
@@ -323,7 +327,10 @@ class Procedure:
         changed = model.differences(search.advice, winner, self.server.default)
         searched = {one.name for one in search.searched}
         first = sorted(changed, key=lambda name: name not in searched)  # with room for some only
-        room = search.schedule.ablation * search.schedule.budget / worth_seconds(search)
+        planned = search.schedule
+        left = planned.budget * (planned.search + planned.ablation) - self._spent()
+        seconds = min(planned.budget * planned.ablation, left)
+        room = seconds / worth_seconds(search) / self._slower(winner)
         many = min(len(changed), int(room / FEWEST_PAIRS)) if len(changed) > 1 else 0
         done = {one.name for one in search.ablation}
         for at, name in enumerate(first):

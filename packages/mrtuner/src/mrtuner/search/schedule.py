@@ -24,7 +24,7 @@ BASELINE_PAIRS: Final = FEWEST_PAIRS
 #: How much longer a pair takes, at most, whose runs begin with a restart and a full warm-up.
 RESTARTED: Final = 2.0
 #: The length of a window follows from this many trials; those that lose early make room for more.
-_TRIALS: Final = 16
+_TRIALS: Final = 12
 _SHORTEST, _LONGEST = 2, 20  # seconds of a window; what waits is seen once a second
 _WARMUP: Final = 3
 #: Untouched, tried, untouched; a load that comes and goes needs longer windows, and what sessions
@@ -40,9 +40,12 @@ _MOST_PAIRS: Final = 30
 
 
 def schedule(budget: float, *, live: bool = False, rate: float | None = None) -> Schedule:
-    """Return how a budget [s] is spent; UsageError if it is too short or too long.
+    """Return how a budget [s] is spent.
 
-    With a `rate` of transactions a second, runs are long enough for a p99 if they can be.
+    With a `rate` of transactions a second, runs are long enough for a p99.
+
+    Raises:
+        UsageError: the budget is too short or too long, or the rate too low for a p99.
     """
     fewest = _LEAST_LIVE if live else _LEAST
     if not fewest <= budget <= _MOST:
@@ -56,8 +59,23 @@ def schedule(budget: float, *, live: bool = False, rate: float | None = None) ->
     run = budget * _SHARES["search"] / (trials * _PAIRS * runs) - _BESIDE
     warmup = _SETTLING if live else min(_WARMUP, int(run / 3))
     enough = ceil(needed(0.99) / rate) if rate else 0
-    window = max(shortest, min(longest, max(enough, int(run - warmup))))
-    return Schedule(budget=budget, window=window, warmup=warmup, pairs=_PAIRS, runs=runs, **_SHARES)
+    if enough > longest:
+        raise UsageError(
+            f"a run of {longest} s at {rate:g} transactions a second is too short for a p99",
+            f"It needs {needed(0.99):,} transactions: raise the rate.",
+        )
+    window = max(shortest, enough, min(longest, int(run - warmup)))
+    planned = Schedule(
+        budget=budget, window=window, warmup=warmup, pairs=_PAIRS, runs=runs, **_SHARES
+    )
+    least = (PROFILE_PAIRS + FEWEST_BLOCKS) * _expected(planned)
+    if rate and least > budget:
+        raise UsageError(
+            f"{pretty_duration(budget)} has no room for runs of {window} s, as a p99 at {rate:g} "
+            "transactions a second needs",
+            f"Raise the rate, or give at least --budget {ceil(least / 60)}min.",
+        )
+    return planned
 
 
 def warming(planned: Schedule) -> int:

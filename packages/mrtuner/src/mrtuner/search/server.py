@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.bench.engine.events import Event, Stage
 from mrtuner.bench.engine.preparation import Conduct
 from mrtuner.bench.engine.run import RunFiles
-from mrtuner.bench.load.pgbench import initialise
+from mrtuner.bench.load.pgbench import PATIENCE_S, initialise
 from mrtuner.bench.plan.cells import seed_of
 from mrtuner.bench.plan.model import GridCell, Plan, Variant, Workload
 from mrtuner.bench.proof import RunningServer
@@ -55,13 +56,13 @@ _FIRST, _SECOND = "baseline", "candidate"
 _NO_P99: Final = "too few transactions ended in a run for a p99"
 #: For filling only.
 _FILLING: Final = {"max_wal_size": "4GB", "maintenance_work_mem": "64MB", "wal_compression": "on"}
-#: Races that are reported; the first two have a verdict, and a record of their own.
+#: Races that have a verdict, and a record of their own.
 _JUDGED: Final = ("confirmation", "reduced")
-_REPORTED: Final = (*_JUDGED, "without ")
 #: With more of the CPUs in use by others, a verdict would be one on them.
 _MOST_OF_OTHERS: Final = 0.2
-#: How long a run may last beyond its end, in windows; at least so many seconds.
-_OVERTIME_WINDOWS, _LEAST_OVERTIME_S = 4, 30
+#: How long a run may last beyond its end, in windows and in longest transactions of the advice; at
+#: least so many seconds.
+_OVERTIME_WINDOWS, _OVERTIME_TRANSACTIONS, _LEAST_OVERTIME_S = 4, 4, 30
 #: A reload is a signal: it arrives a little later.
 _RELOAD_S, _POLL_S = 10.0, 0.02
 #: Of a limited volume, which is sparse: two copies of the data, and WAL.
@@ -233,6 +234,7 @@ class Measurements:
     kept: Path  # directory of the records of what is reported
     progress: Progress
     recordable: bool = True  # whether the texts of the load may be kept
+    longest: float | None = None  # transaction of the advice [s]; None: not seen yet
 
     def race(
         self, first: Settings, second: Settings, pairs: int, enough: Callable[[Raced], bool],
@@ -241,12 +243,12 @@ class Measurements:
         """Measure pairs of runs, in random order within each; see `procedure.Measuring`.
 
         Where each side has a server, the sides exchange them after half of the pairs of a race that
-        is reported: what one server does faster is then no gain. An odd number of pairs becomes
+        has a verdict: what one server does faster is then no gain. An odd number of pairs becomes
         even.
         """
         began = time.monotonic()
         sides = {_FIRST: first, _SECOND: second}
-        exchanged = len(self.own) > 1 and title.startswith(_REPORTED)
+        exchanged = len(self.own) > 1 and title in _JUDGED
         if exchanged:
             pairs += pairs % 2
         plan = self._plan(sides, pairs, title)
@@ -260,7 +262,7 @@ class Measurements:
 
         conduct = Conduct(
             what="search", database=DATABASE, theirs=True, force=True, enough=after_block,
-            overtime=_overtime(self.schedule),
+            overtime=self._overtime(),
         )  # fmt: skip
         try:
             servers |= self._started(order, sides, plan)
@@ -273,11 +275,24 @@ class Measurements:
             for own in self.own:
                 own.settings = None  # what a killed load began may go on there until a restart
             raise
+        if alike := first == second:
+            times = [one.times.counts for one in done.record.samples if one.times.counts]
+            self.longest = max((one[-1][0] / 1e6 for one in times), default=None)
         return replace(
             self._judged(title, done.record, pairs if exchanged else 0),
-            evidence=self._evidence(done.record) if first == second else (),
+            evidence=self._evidence(done.record) if alike else (),
             seconds=time.monotonic() - began,
         )
+
+    def _overtime(self) -> int:
+        """Return how long a run may last beyond its end [s]: a plan may be a hundred times slower.
+
+        A load whose transactions take minutes has the usual patience until the advice has run.
+        """
+        if self.longest is None:
+            return PATIENCE_S
+        of_load = ceil(_OVERTIME_TRANSACTIONS * self.longest)
+        return max(_LEAST_OVERTIME_S, _OVERTIME_WINDOWS * self.schedule.window, of_load)
 
     def warm_up(self, advice: Settings) -> None:
         """Start with the advice and run the load for a while: what was just filled is not steady.
@@ -293,7 +308,7 @@ class Measurements:
         """Run the load on each server. With cold caches, less shared_buffers would look better."""
         self.progress(Event(Stage.WARMING_UP, 0, 0, f"{len(self.own) * seconds} s"))
         with guard.temporary_directory("mrtuner-search-") as place:
-            files = RunFiles(plan, place, self.program, overtime=_overtime(self.schedule))
+            files = RunFiles(plan, place, self.program, overtime=self._overtime())
             driver = files.driver(self.cell)
             for own in self.own:
                 inside = files.dsn(self.cell, scratch.in_database(own.dsn, DATABASE))
@@ -414,11 +429,6 @@ def _inverse_p99(sample: MeasuredRun) -> float | None:
     """1 / p99 latency [1/s]; None where too few transactions were logged."""
     slow = latency(0.99)(sample)
     return 1e6 / slow if slow else None
-
-
-def _overtime(planned: Schedule) -> int:
-    """Return how long a run may last beyond its end [s]: a plan may be a hundred times slower."""
-    return max(_LEAST_OVERTIME_S, _OVERTIME_WINDOWS * planned.window)
 
 
 def disturbed(record: Record) -> Iterator[str]:

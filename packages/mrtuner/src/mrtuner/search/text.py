@@ -105,10 +105,12 @@ def costs(search: Search) -> Iterator[str]:
 
 
 def worth(one: Worth) -> str:
-    """Return what a setting is worth, and whether it stays."""
+    """Return what a setting is worth, and whether that is shown."""
     if one.measured is None:
         return _NOT_MEASURED
     text, low = interval(one.measured), one.measured.low
+    if one.little:
+        return f"{text}: under {WORTH * 100:g} %"
     if low is None or low < 1 + WORTH:
         return f"{text}: not shown to be worth {WORTH * 100:g} %"
     return text

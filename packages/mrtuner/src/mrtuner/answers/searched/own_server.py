@@ -30,7 +30,7 @@ from mrtuner.bench.plan.model import fresh_seed
 from mrtuner.bench.record.model import now
 from mrtuner.bench.server import scratch
 from mrtuner.bench.server.copying import database_size
-from mrtuner.errors import MrTunerError, UsageError
+from mrtuner.errors import MrTunerError
 from mrtuner.inputs import MachineInputs, checked
 from mrtuner.search import record
 from mrtuner.search.model import (
@@ -116,7 +116,6 @@ def search(
     planned = schedule(parse_duration(wish.budget), rate=wish.rate)
     load = wish.load(planned)
     load.check(wish.copied)
-    _require_enough(wish.rate, planned)
     record.require_new(directory)
     given = checked(machine)
     with locked(directory), _server(server_bin, given, tell) as own:
@@ -262,17 +261,6 @@ class _Run:
             program=self.program, host=tuning.host, kept=self.directory, progress=shown,
             recordable=not made.load.statements,
         )  # fmt: skip
-
-
-def _require_enough(rate: float | None, planned: Schedule) -> None:
-    """Refuse a rate at which a run has too few transactions for its p99."""
-    from mrtuner.stats.histogram import needed
-
-    if rate is not None and rate * planned.window < needed(0.99):
-        raise UsageError(
-            f"a run of {planned.window} s at {rate:g} transactions a second is too short for a p99",
-            f"It needs {needed(0.99):,} transactions: raise the rate.",
-        )
 
 
 def recall(made: Search, tuning: Tuning) -> None:
