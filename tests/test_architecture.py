@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,3 +70,17 @@ def test_twenty_things_and_more_are_found_by_names_alone() -> None:
         hits = [path for path, text in names.items() if all(word in text for word in searched)]
         assert place in hits, thing
         assert len(hits) <= 10, (thing, hits)
+
+
+def test_scripts_outside_of_the_packages_import_modules_that_exist() -> None:
+    """No type checker reads them, so a module that was renamed would be missed."""
+    missing = [
+        f"{path.relative_to(ROOT)}: {node.module}"
+        for place in ("bench", "docs", "examples")
+        for path in sorted((ROOT / place).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module
+        if re.match(r"(mrtuner|rdstune)", node.module)
+        if find_spec(node.module) is None
+    ]
+    assert missing == []

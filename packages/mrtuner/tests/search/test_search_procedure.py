@@ -215,7 +215,7 @@ def test_the_budget_is_kept_to_a_trial() -> None:
 
 
 def test_where_time_is_short_only_some_settings_are_taken_back_the_searched_first() -> None:
-    """20 min: trials have 600 s and the parts of the winner 180 s, less what the last trial overran.
+    """20 min: 600 s for trials, 180 s for the parts of the winner less what the last trial overran.
 
     A pair takes 20 s, and a setting needs three.
     """
