@@ -200,7 +200,9 @@ def test_a_ceiling_that_was_reached_is_told_with_its_level_and_what_helps(
     (found,), why = of(judged("here", state), "ceiling-reached")
     assert why == ""
     assert found.severity == "to do"
-    assert found.evidence[0].startswith("throughput at 213 MB/s, a limit of ")
+    assert found.evidence[0].startswith(
+        "throughput at 213 MB/s, the limit of instance throughput, before December 2019: "
+    )
     assert "Stop and start the instance" in " ".join(found.remedy)
     idle = replace(reached, findings=Findings(pegged=(), steady=()))
     calm = replace(state, recorded=replace(recorded, limits=idle))

@@ -13,8 +13,10 @@ import pytest
 
 from mrtuner.limits import Ceiling, CeilingKind, Limits, MetricSeries, Resource
 from mrtuner.limits.assess import on_host
+from mrtuner.limits.ceilings import BY_DEFINITION
 from mrtuner.limits.confirmation import WAITING
 from mrtuner.limits.metrics.watch import watch
+from mrtuner.limits.sentences import host_advice
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 
@@ -110,6 +112,16 @@ def test_a_limit_on_reads_is_found_though_writes_go_on_beside_them() -> None:
         "read iops stops at 800 IOPS, set by cgroup v2 io.max of /db on sdb: raise it there, or "
         "reduce the load.",
     )
+
+
+def test_all_cpus_in_use_are_no_limit_that_somebody_set() -> None:
+    (one,) = judged(watched(800, 12), CGROUP).pegged
+    whole = replace(
+        CGROUP, resource=Resource.CPU, value=100, source=BY_DEFINITION, note="2 CPUs of the machine"
+    )
+    assert list(host_advice([replace(one, ceiling=whole)])) == [
+        "100 % of 2 CPUs of the machine is in use: add CPUs, or reduce the load."
+    ]
 
 
 def test_undeclared_it_is_an_unknown_ceiling_because_sessions_wait() -> None:

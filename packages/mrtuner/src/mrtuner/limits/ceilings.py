@@ -42,6 +42,10 @@ class Resource(StrEnum):
     MEMORY = "memory"
 
 
+#: The source of a ceiling that nobody sets: there is no more than all.
+BY_DEFINITION: Final = "by definition"
+
+
 class CeilingKind(StrEnum):
     """How long a ceiling holds."""
 
@@ -182,20 +186,20 @@ def _network(instance: InstanceClass) -> Iterator[Ceiling]:
 def _cpu(instance: InstanceClass) -> Iterator[Ceiling]:
     baseline = volumes.cpu_baseline(instance.name)
     if baseline is None:
-        yield _sustained(Resource.CPU, "instance", 100, "by definition", f"{instance.vcpus} vCPUs")
+        yield _sustained(Resource.CPU, "instance", 100, BY_DEFINITION, f"{instance.vcpus} vCPUs")
         return
     source = volumes.sources()["cpu_baseline"]
     if instance.family in LIMITED:
         yield _sustained(Resource.CPU, "instance", baseline, source, "once credits are used up")
         yield Ceiling(
             resource=Resource.CPU, part="instance", kind=CeilingKind.BURST, value=100,
-            source="by definition", note="while CPU credits last",
+            source=BY_DEFINITION, note="while CPU credits last",
         )  # fmt: skip
     else:
         note = (
             f"{instance.vcpus} vCPUs; Unlimited, which costs extra above {baseline:g} % on average"
         )
-        yield _sustained(Resource.CPU, "instance", 100, "by definition", note)
+        yield _sustained(Resource.CPU, "instance", 100, BY_DEFINITION, note)
 
 
 def _volume(volume: Volume) -> Iterator[Ceiling]:

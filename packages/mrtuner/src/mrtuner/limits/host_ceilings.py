@@ -29,7 +29,7 @@ from mrtuner.host.cpus import bounds, counted_cpus
 from mrtuner.host.devices import Counted, Device, counted, layers
 from mrtuner.host.io_limits import Limit, Rule, limits_of
 from mrtuner.host.tree import Tree
-from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
+from mrtuner.limits.ceilings import BY_DEFINITION, Ceiling, CeilingKind, Resource
 from mrtuner.units import KiB
 
 _MBPS: Final = 125_000  # bytes per second in a megabit per second
@@ -199,7 +199,7 @@ def _cpu(tree: Tree) -> tuple[float, ControlGroup | None, Ceiling]:
     ]
     quota, bound = min(quotas, key=lambda each: each[0], default=(whole, None))
     if bound is None or quota >= whole:
-        return whole, None, _all_of(f"{counted_cpus(whole)} of the machine", "by definition")
+        return whole, None, _all_of(f"{counted_cpus(whole)} of the machine", BY_DEFINITION)
     return quota, bound.group, _all_of(f"a quota of {counted_cpus(quota)}", bound.limit.source)
 
 

@@ -8,7 +8,15 @@ from typing import Final
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume
 from mrtuner.limits.burst_balances import burst_credits_used_up, surplus
-from mrtuner.limits.ceilings import BURST_MINUTES, Ceiling, CeilingKind, Resource, binding, peak
+from mrtuner.limits.ceilings import (
+    BURST_MINUTES,
+    BY_DEFINITION,
+    Ceiling,
+    CeilingKind,
+    Resource,
+    binding,
+    peak,
+)
 from mrtuner.limits.levels import DISK, HIGH, totals
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Pegged
@@ -150,6 +158,8 @@ def host_advice(pegged: Sequence[Pegged]) -> Iterator[str]:
             yield f"Unknown {one.resource} ceiling at {level(one)}: {_UNDECLARED}"
         elif one.resource is Resource.CONNECTIONS:
             yield _POOL
+        elif one.ceiling.source == BY_DEFINITION:
+            yield f"100 % of {one.ceiling.note} is in use: add CPUs, or reduce the load."
         else:
             yield (
                 f"{one.resource} stops at {quantity(one.resource, one.ceiling.value)}, set by "

@@ -134,7 +134,11 @@ def ceiling(name: str, found: Limits, source: str) -> Iterator[Finding]:
             cost=reached[0].plateau.share,
             evidence=tuple(
                 f"{one.resource} at {level(one)}"
-                + (f", a limit of {one.ceiling.source}" if one.ceiling else "")
+                + (
+                    f", the limit of {one.ceiling.name}: {one.ceiling.note or one.ceiling.source}"
+                    if one.ceiling
+                    else ""
+                )
                 for one in reached[:_SHOWN]
             ),
             basis=source
