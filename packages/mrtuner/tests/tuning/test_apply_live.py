@@ -631,6 +631,15 @@ def test_an_include_file_is_written_read_and_removed_again(bench: Bench, conf_di
     assert list(conf_dir.iterdir()) == []
 
 
+def test_an_include_file_with_crlf_comes_back_byte_for_byte(bench: Bench, conf_dir: Path) -> None:
+    file = conf_dir / "mrtuner.conf"
+    file.write_bytes(b"jit = off\r\n# ours\r\n")
+    apply(bench.dsn, bench.plan({"random_page_cost": "1.1"}), bench.journal, conf_dir=conf_dir)
+    assert file.read_bytes() == b"jit = off\r\n# ours\r\nrandom_page_cost = '1.1'\n"
+    undo(bench.dsn, bench.journal)
+    assert file.read_bytes() == b"jit = off\r\n# ours\r\n"
+
+
 def test_a_second_change_keeps_the_first_in_the_include_file(bench: Bench, conf_dir: Path) -> None:
     apply(bench.dsn, bench.plan({"work_mem": "64MB"}), bench.journal, conf_dir=conf_dir)
     first = (conf_dir / "mrtuner.conf").read_bytes()
