@@ -194,6 +194,15 @@ def test_undo_goes_back_one_change_at_a_time(bench: Bench) -> None:
         undo(bench.dsn, bench.journal)
 
 
+def test_undo_reverts_only_the_change_that_was_agreed_to(bench: Bench) -> None:
+    first = bench.apply({"work_mem": "16MB"}).change
+    bench.apply({"work_mem": "32MB"})
+    for agreed in (first, 0):  # 0: there was none
+        with pytest.raises(Refused, match="another change was made or undone since"):
+            undo(bench.dsn, bench.journal, only=agreed)
+    assert bench.entries() == ["work_mem = '32MB'"]
+
+
 def test_lists_values_with_quotes_and_automatic_values_go_there_and_back(bench: Bench) -> None:
     wanted = {
         "shared_preload_libraries": "auto_explain,pg_stat_statements",

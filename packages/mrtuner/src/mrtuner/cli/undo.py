@@ -157,7 +157,8 @@ def _undone(
     restarts = last is not None and any(entry.restart for entry in last.entries)
     return undo(
         dsn, journal=book, restart=restarting.consent(due=restarts),
-        standbys=restarting.of_standbys(), force=force, proof=proof, at=change.observed,
+        standbys=restarting.of_standbys(), force=force, proof=proof,
+        only=0 if last is None else last.id, at=change.observed,
     )  # fmt: skip
 
 
