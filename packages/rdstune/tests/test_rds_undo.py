@@ -82,6 +82,18 @@ def test_undone_again_it_takes_back_the_change_before(
         undo(client, "db1", journal, pace=PACE)
 
 
+def test_only_the_change_that_was_agreed_to_is_reverted(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_group(client, work_mem="8192")
+    new_instance(client, lab, group="shop")
+    put(client, journal, wanted(work_mem="16384"))
+    put(client, journal, wanted(work_mem="32768"))
+    with pytest.raises(Refused, match="another change was made or undone since"):
+        undo(client, "db1", journal, only=1, pace=PACE)
+    assert values(client, "shop") == {"work_mem": "32768"}
+
+
 def test_what_somebody_changed_since_is_refused_by_name_and_overwritten_by_force(
     lab: Lab, client: Any, journal: Journal
 ) -> None:

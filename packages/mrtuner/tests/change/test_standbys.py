@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,14 +12,22 @@ from click.testing import CliRunner, Result
 from conftest import NewCluster
 
 from mrtuner.change.journal import Journal
-from mrtuner.change.settings.apply import Restart, SettingsPlan, Standby, Wanted, apply, plan
+from mrtuner.change.settings.apply import (
+    Restart,
+    SettingsPlan,
+    Standby,
+    Wanted,
+    apply,
+    plan,
+    undo,
+)
 from mrtuner.cli import main
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
-from servers import sql
+from servers import GRID, sql
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -74,6 +83,75 @@ def test_what_would_pause_a_standby_is_refused_and_nothing_is_written(
         apply(primary.dsn(), made, journal, standbys=[Standby(dsn=standby.dsn())])
     assert "ALTER SYSTEM SET max_connections = 40" in (refused.value.hint or "")
     assert journal.changes() == ()
+
+
+@pytest.mark.parametrize("major", GRID)
+def test_what_a_standby_needs_is_found_on_each_version(
+    new_cluster: NewCluster, journal: Journal, major: int
+) -> None:
+    """A server becomes a standby with what it had as a primary: 140, 11, 12, 3 and 265."""
+    cluster = new_cluster(major)
+    wanted = {
+        "max_connections": "140", "max_worker_processes": "11", "max_wal_senders": "12",
+        "max_prepared_transactions": "3", "max_locks_per_transaction": "265",
+    }  # fmt: skip
+    how = Restart(run=cluster.restart)
+    apply(cluster.dsn(), planned(cluster, **wanted), journal, restart=how)
+    cluster.stop()
+    (cluster.data / "standby.signal").touch()
+    cluster.start()
+    with pytest.raises(Refused) as refused:
+        undo(cluster.dsn(), journal, restart=how)
+    for name, value in wanted.items():
+        assert re.search(rf"{name} = \d+: its primary has {value}\b", refused.value.message)
+
+
+def test_undo_never_takes_a_standby_below_its_primary(
+    pair: tuple[Cluster, Cluster], journal: Journal
+) -> None:
+    """With less than the primary's 40 it would not start again, whatever it has in force."""
+    primary, standby = pair
+    how = Restart(run=standby.restart)
+    apply(standby.dsn(), planned(standby, max_connections="40"), journal, restart=how)
+    set_on_both(primary, standby, 40)
+    for restart in (Restart(), how):
+        with pytest.raises(Refused, match=r"not start with max_connections = 20: .* has 40"):
+            undo(standby.dsn(), journal, restart=restart, force=True)
+    standby.restart()
+    assert sql(standby.dsn(), "SHOW max_connections") == [("40",)]
+
+    set_on_both(primary, standby, 30)
+    with pytest.raises(Refused, match="its primary has 30"):
+        undo(standby.dsn(), journal, restart=how)
+    set_on_both(primary, standby, 20)
+    assert undo(standby.dsn(), journal, restart=how).waiting == ()
+    assert sql(standby.dsn(), "SHOW max_connections") == [("20",)]
+
+
+def set_on_both(primary: Cluster, standby: Cluster, connections: int) -> None:
+    """Set it on the primary, and wait until the standby has replayed that."""
+    sql(primary.dsn(), f"ALTER SYSTEM SET max_connections = {connections}")
+    primary.restart()
+    sql(primary.dsn(), f"CREATE TABLE replayed_{connections} ()")
+    there = f"SELECT to_regclass('replayed_{connections}') IS NOT NULL"
+    until(lambda: sql(standby.dsn(), there) == [(True,)])
+
+
+def test_who_cannot_see_what_the_primary_has_may_not_lower_it(
+    pair: tuple[Cluster, Cluster], journal: Journal
+) -> None:
+    primary, standby = pair
+    sql(
+        primary.dsn(), "CREATE ROLE ops LOGIN", "GRANT pg_monitor TO ops",
+        "GRANT ALTER SYSTEM ON PARAMETER max_connections TO ops",
+        "GRANT EXECUTE ON FUNCTION pg_reload_conf() TO ops",
+    )  # fmt: skip
+    set_on_both(primary, standby, 20)
+    how, theirs = Restart(run=standby.restart), standby.dsn(user="ops")
+    apply(theirs, planned(standby, max_connections="40"), journal, restart=how)
+    with pytest.raises(Refused, match="this role cannot see whether it would be") as refused:
+        undo(theirs, journal, restart=how)
+    assert refused.value.hint == "Connect as a superuser."
 
 
 def test_a_standby_that_forbids_alter_system_is_not_told_to_use_it(

@@ -78,3 +78,21 @@ def test_what_was_changed_since_and_what_still_runs_is_refused(
     assert run("undo", broken.dsn(), tmp_path, "--force").exit_code == 0
     other = new_cluster()
     assert run("undo", broken.dsn(), tmp_path, "--data-directory", str(other.data)).exit_code != 0
+
+
+def test_the_lines_of_others_stay_as_they_are_byte_for_byte(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    """A value may contain any character but a newline: PostgreSQL ends a line at that alone."""
+    cluster, prefix = new_cluster(), "%m\r|\v\f\r"
+    sql(cluster.dsn(), f"ALTER SYSTEM SET log_line_prefix = '{prefix}'")
+    (tmp_path / "wanted.conf").write_text("work_mem = 8MB\n")
+    file = cluster.data / "postgresql.auto.conf"
+    before = file.read_bytes()
+    done = run("apply", cluster.dsn(), tmp_path, "--from", str(tmp_path / "wanted.conf"))
+    assert done.exit_code == 0, done.output
+    cluster.stop()
+    assert run("undo", cluster.dsn(), tmp_path).exit_code == 0
+    assert file.read_bytes() == before
+    cluster.start()
+    assert sql(cluster.dsn(), "SHOW log_line_prefix") == [(prefix,)]

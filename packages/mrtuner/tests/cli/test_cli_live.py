@@ -10,18 +10,24 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from conftest import PASSWORD, NewCluster
 
+from mrtuner.change.journal import Journal
+from mrtuner.change.roles import RoleSettings
 from mrtuner.cli import main
+from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from servers import restart_command, sql
 
 pytestmark = pytest.mark.timed
 
+#: What is typed, or what happens first and returns it.
+Answer = str | Callable[[], str]
 MACHINE = ("--memory", "2GB", "--cpus", "2", "--storage", "ssd")
 
 
@@ -263,6 +269,38 @@ def test_a_terminal_may_agree_and_name_no_restart(new_cluster: NewCluster, journ
     assert value(cluster.dsn(), "random_page_cost") == "1.1"
 
 
+def test_undo_takes_back_what_it_showed_or_nothing(new_cluster: NewCluster, journal: Path) -> None:
+    dsn, keep = new_cluster().dsn(), ["--journal", str(journal)]
+    wanted = journal.parent / "wanted.conf"
+
+    def applied(line: str) -> None:
+        wanted.write_text(line)
+        done = run("apply", dsn, "--from", str(wanted), "--no-plans", "--yes", *keep)
+        assert done.exit_code == 0, done.output
+
+    def another_meanwhile() -> str:
+        applied("maintenance_work_mem = 99MB\n")
+        return "y\n"
+
+    applied("work_mem = 8MB\n")
+    code, shown = at_a_terminal(["undo", dsn, *keep], {"setting? [y/N]": another_meanwhile})
+    assert code == 4
+    assert "another change was made or undone since the question was asked" in shown
+    assert value(dsn, "maintenance_work_mem") == "99MB"
+
+
+def test_the_same_holds_for_the_roles(new_cluster: NewCluster, journal: Path) -> None:
+    dsn = new_cluster().dsn()
+    sql(dsn, "CREATE ROLE web")
+    with Journal(journal) as book:
+        for now in ("8MB", "9MB"):
+            entries = RoleSettings.planned(dsn, {"web work_mem": (now, "it spills")})
+            RoleSettings.apply(dsn, entries, book)
+        with pytest.raises(Refused, match="another change was made or undone since"):
+            RoleSettings.undo(dsn, book, only=1)
+    assert sql(dsn, "SELECT setconfig FROM pg_db_role_setting") == [(["work_mem=9MB"],)]
+
+
 def test_colour_is_for_terminals_that_want_it() -> None:
     arguments = ["tune", "--memory", "2GB", "--cpus", "2"]
     assert "\x1b[" in at_a_terminal(arguments)[1]
@@ -281,7 +319,7 @@ def test_an_interrupt_at_the_question_ends_with_130(new_cluster: NewCluster, jou
 
 def at_a_terminal(
     arguments: list[str],
-    answers: dict[str, str] | None = None,
+    answers: Mapping[str, Answer] | None = None,
     environment: dict[str, str] | None = None,
 ) -> tuple[int, str]:
     """Run the program on its own terminal and answer its questions; exit code and screen."""
@@ -298,7 +336,7 @@ def at_a_terminal(
     return os.waitstatus_to_exitcode(status), shown
 
 
-def _talked(terminal: int, answers: dict[str, str]) -> str:
+def _talked(terminal: int, answers: dict[str, Answer]) -> str:
     shown, until, interrupted = "", time.monotonic() + 60, False
     while time.monotonic() < until:
         if not select.select([terminal], [], [], 2)[0]:
@@ -313,7 +351,8 @@ def _talked(terminal: int, answers: dict[str, str]) -> str:
             break
         shown += read.decode(errors="replace")
         for question in [question for question in answers if question in shown]:
-            answer = answers.pop(question)
+            given = answers.pop(question)
+            answer = given if isinstance(given, str) else given()
             interrupted = answer == "\x03"
             os.write(terminal, answer.encode())
     return shown

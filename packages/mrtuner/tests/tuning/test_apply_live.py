@@ -194,6 +194,15 @@ def test_undo_goes_back_one_change_at_a_time(bench: Bench) -> None:
         undo(bench.dsn, bench.journal)
 
 
+def test_undo_reverts_only_the_change_that_was_agreed_to(bench: Bench) -> None:
+    first = bench.apply({"work_mem": "16MB"}).change
+    bench.apply({"work_mem": "32MB"})
+    for agreed in (first, 0):  # 0: there was none
+        with pytest.raises(Refused, match="another change was made or undone since"):
+            undo(bench.dsn, bench.journal, only=agreed)
+    assert bench.entries() == ["work_mem = '32MB'"]
+
+
 def test_lists_values_with_quotes_and_automatic_values_go_there_and_back(bench: Bench) -> None:
     wanted = {
         "shared_preload_libraries": "auto_explain,pg_stat_statements",
@@ -629,6 +638,15 @@ def test_an_include_file_is_written_read_and_removed_again(bench: Bench, conf_di
     undo(bench.dsn, bench.journal, restart=bench.restart)
     assert bench.in_force() == start
     assert list(conf_dir.iterdir()) == []
+
+
+def test_an_include_file_with_crlf_comes_back_byte_for_byte(bench: Bench, conf_dir: Path) -> None:
+    file = conf_dir / "mrtuner.conf"
+    file.write_bytes(b"jit = off\r\n# ours\r\n")
+    apply(bench.dsn, bench.plan({"random_page_cost": "1.1"}), bench.journal, conf_dir=conf_dir)
+    assert file.read_bytes() == b"jit = off\r\n# ours\r\nrandom_page_cost = '1.1'\n"
+    undo(bench.dsn, bench.journal)
+    assert file.read_bytes() == b"jit = off\r\n# ours\r\n"
 
 
 def test_a_second_change_keeps_the_first_in_the_include_file(bench: Bench, conf_dir: Path) -> None:

@@ -105,21 +105,23 @@ def undo(
     standbys: Sequence[Standby] = (),
     force: bool = False,
     proof: bool = False,
+    only: int | None = None,
     at: Observer = unobserved,
 ) -> Outcome:
     """Undo the latest change of a server: a value that was unset becomes unset again.
 
     Values that somebody changed since are overwritten only with `force`. The server's memory is
     checked as in `apply`, if it can be: a check that cannot be made must not prevent an undo.
+    `only` is the number of the change that is meant.
 
     Raises:
-        Refused: somebody changed one of its settings since.
+        Refused: somebody changed one of its settings since, or the latest change is not `only`.
         UsageError: the journal has no change of this server.
         ApplyError: the change failed; the settings were restored unless the message says otherwise.
     """
     return settings.undo(
         dsn, journal, restart=restart, fits=_fits(dsn), standbys=standbys, force=force,
-        proof=proof, at=at,
+        proof=proof, only=only, at=at,
     )  # fmt: skip
 
 

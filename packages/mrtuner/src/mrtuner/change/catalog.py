@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from mrtuner.change.journal import Journal, busy
+from mrtuner.change.journal import Journal, busy, refuse_other
 from mrtuner.change.record import Change, Method, Outcome, ParameterChange, State
 from mrtuner.change.settings.live import LOCK
 from mrtuner.change.transaction import Observer, Transaction, unobserved
@@ -120,10 +120,12 @@ class CatalogTransaction(Transaction):
             return journal.last(cls._key(conn))
 
     @classmethod
-    def undo(cls, dsn: str, journal: Journal, *, at: Observer = unobserved) -> Outcome:
+    def undo(
+        cls, dsn: str, journal: Journal, *, only: int | None = None, at: Observer = unobserved
+    ) -> Outcome:
         """Undo the last change, keeping what others have set since.
 
-        UsageError if the journal has none.
+        UsageError if the journal has none; Refused if it does not have the number `only`.
         """
         with cls._alone(dsn, journal) as (conn, key):
             cls._recover(conn, journal, key)
@@ -133,6 +135,7 @@ class CatalogTransaction(Transaction):
                     f"there is nothing to undo: the journal has no change of {cls.WHOSE}",
                     "If it was made with another journal, name that with --journal.",
                 )
+            refuse_other(done, only)
             left = cls._off(conn, done.entries, [one.after for one in done.entries])
             back = [turned(one) for one in done.entries if one.name not in left]
             change = journal.begin(replace(cls._begun(conn, key, back), undoes=done.id))

@@ -274,6 +274,15 @@ def busy() -> Refused:
     )
 
 
+def refuse_other(done: Change, only: int | None) -> None:
+    """Raise Refused if an undo would revert another change than the one of this number."""
+    if only is not None and done.id != only:
+        raise Refused(
+            "another change was made or undone since the question was asked",
+            "Run again: that shows what an undo reverts now.",
+        )
+
+
 def _add_step(
     db: sqlite3.Connection, change: int, at: str, state: State, step: str,
     rebooting: str | None = None,

@@ -151,13 +151,14 @@ def _undone(
 
     if last is not None:
         also = () if restarting.restart == "never" else _also_due(dsn, last)
-        for line in (*change.way_back(last, "unset"), *also):
+        for line in (*change.way_back(last, "unset"), *_without_effect(dsn, last), *also):
             terminal.print_note(line)
         asked.confirm(f"Restore {plural(len(last.entries), 'setting')}?")
     restarts = last is not None and any(entry.restart for entry in last.entries)
     return undo(
         dsn, journal=book, restart=restarting.consent(due=restarts),
-        standbys=restarting.of_standbys(), force=force, proof=proof, at=change.observed,
+        standbys=restarting.of_standbys(), force=force, proof=proof,
+        only=0 if last is None else last.id, at=change.observed,
     )  # fmt: skip
 
 
@@ -168,6 +169,20 @@ def _last(dsn: str, book: Journal, *, proof: bool) -> Change | None:
     with connect(dsn) as connection:
         server = identify(connection).server
         return book.measured(server) if proof else book.last(server)
+
+
+def _without_effect(dsn: str, last: Change) -> Iterator[str]:
+    """Yield whose entry is put back although no file decides the value."""
+    from mrtuner.change.settings.live import in_force
+    from mrtuner.postgres.connect import connect
+
+    with connect(dsn) as connection:
+        rows = in_force(connection, last.names)
+    for name in last.names:
+        if name not in rows:
+            yield f"{name}: the server no longer knows it, but its entry is put back"
+        elif rows[name].commanded:
+            yield f"{name}: the command line sets it, which overrides its entry"
 
 
 def _also_due(dsn: str, last: Change) -> Iterator[str]:

@@ -103,7 +103,7 @@ def setting_in(line: str) -> tuple[str, str] | None:
 
 def entries(text: str) -> dict[str, str]:
     """The settings in a configuration file's text, by lower-case name; the last line wins."""
-    found = filter(None, map(setting_in, text.splitlines()))
+    found = filter(None, map(setting_in, _lines(text)))
     return {name.lower(): value for name, value in found}
 
 
@@ -112,9 +112,14 @@ def with_entries(text: str, values: Mapping[str, str | None]) -> str:
     return "".join(_edited(text, values))
 
 
+def _lines(text: str) -> list[str]:
+    """The lines as the server splits them: a value may contain any character but a newline."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 def _edited(text: str, values: Mapping[str, str | None]) -> Iterator[str]:
     names = {name.lower() for name in values}
-    for line in text.splitlines():
+    for line in _lines(text):
         found = setting_in(line)
         if found is None or found[0].lower() not in names:
             yield f"{line}\n"

@@ -84,7 +84,10 @@ def _undone(
     what = f"Restore {plural(len(done.entries), 'parameter')}"
     asked.confirm(f"{what}{' and reboot' if reboot == 'now' else ''}?")
     with change.telling(poll) as told:
-        return undo(client, instance, book, reboot=reboot, force=force, pace=told.pace, at=told.at)
+        return undo(
+            client, instance, book, reboot=reboot, force=force, only=done.id,
+            pace=told.pace, at=told.at,
+        )  # fmt: skip
 
 
 def _replaced(done: Change) -> Iterator[tuple[str, str]]:

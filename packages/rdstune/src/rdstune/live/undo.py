@@ -11,7 +11,7 @@ from typing import Any
 
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
-from mrtuner.change.journal import Journal
+from mrtuner.change.journal import Journal, refuse_other
 from mrtuner.change.record import Change, GroupChange, ParameterChange
 from mrtuner.change.transaction import Observer, unobserved
 from mrtuner.errors import Refused, UsageError
@@ -37,20 +37,23 @@ def undo(
     *,
     reboot: Reboot = "never",
     force: bool = False,
+    only: int | None = None,
     pace: Pace = USUAL,
     at: Observer = unobserved,
 ) -> RdsOutcome:
     """Undo the latest change of this instance or cluster.
 
     Refused, with the names, when one of its parameters has been changed or another group attached
-    since, unless `force`. UsageError when the journal has no change. An interrupted change counts:
-    once it is cleaned up, the change before it stays.
+    since, unless `force`; and if the change does not have the number `only`. UsageError when the
+    journal has no change. An interrupted change counts: once it is cleaned up, the change before it
+    stays.
     """
     recovered = finish_or_revert_group(client, identifier, journal, reboot=reboot, pace=pace, at=at)
     if recovered is not None and recovered.change_is_undone:
         return recovered
     target = read_target(client, identifier)
     done = last(journal, target)
+    refuse_other(done, only)
     with held(journal, target, _group(done).name):
         target = read_target(client, identifier)
         if not target.incompatible:  # being incompatible is one reason to undo

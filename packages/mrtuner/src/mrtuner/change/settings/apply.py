@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mrtuner.change.journal import Journal
+from mrtuner.change.journal import Journal, refuse_other
 from mrtuner.change.record import Change, Outcome, State
 from mrtuner.change.settings import live
 from mrtuner.change.settings.draft import draft, off, start_after, undo_draft
@@ -105,11 +105,13 @@ def undo(
     standbys: Sequence[Standby] = (),
     force: bool = False,
     proof: bool = False,
+    only: int | None = None,
     at: Observer = unobserved,
 ) -> Outcome:
     """Undo the latest change of this server: remove the entries it added, restore the others.
 
-    Refused, with the names, if someone has changed one of its settings since, unless `force`.
+    Refused, with the names, if someone has changed one of its settings since, unless `force`; and
+    if the change is not the one with the number `only`, which is what somebody agreed to.
     With `proof`, it is the latest that a measurement made, even if there are others since. What a
     measurement put into force must not stay: it is restored whatever the files are like, except
     for what someone has changed since, which the outcome names.
@@ -126,6 +128,7 @@ def undo(
                 "nothing to undo: the journal has no change of this server",
                 "If another journal was used, name it with --journal.",
             )
+        refuse_other(done, only)
         if done.proof and not done.restarts and not force:
             return _put_back(SettingsTransaction(dsn, journal, done, restart, at, conn))
         wanted, mixture = undo_draft(conn, who, done, restart, force)

@@ -13,7 +13,7 @@ from mrtuner.errors import MissingPart
 def read_text(path: Path) -> str | None:
     """Return the file's text, with all bytes preserved; None if there is no such file."""
     try:
-        return path.read_text(encoding="utf-8", errors="surrogateescape")
+        return path.read_bytes().decode("utf-8", "surrogateescape")  # read_text changes \r
     except FileNotFoundError:
         return None
 

@@ -206,7 +206,7 @@ def _undo_include_draft(
     who: Identity, done: Change, rows: Mapping[str, InForce], force: bool
 ) -> Change:
     now = _include_text(Path(done.file or ""))
-    if now != done.text_after and not force:
+    if now not in (done.text_after, done.text_before) and not force:
         raise Refused(
             f"{done.file} was changed since",
             "Undo those changes first, or overwrite them with --force.",
@@ -225,7 +225,10 @@ def _refuse_changed(done: Change, rows: Mapping[str, InForce], now: Mapping[str,
     changed = [
         f"{one.name} (now {now.get(one.name.lower(), 'not set')}, MrTuner set {one.after})"
         for one in done.entries
-        if not _same_entry(rows.get(one.name), one.after, now.get(one.name.lower()))
+        if not any(
+            _same_entry(rows.get(one.name), text, now.get(one.name.lower()))
+            for text in (one.after, one.before)  # as before already: nobody is overwritten
+        )
     ]
     if changed:
         raise Refused(
@@ -243,13 +246,19 @@ def _same_entry(row: InForce | None, a: str | None, b: str | None) -> bool:
 def _turned(
     done: Change, rows: Mapping[str, InForce], now: Mapping[str, str]
 ) -> tuple[ParameterChange, ...]:
-    """Entries that lead from the present values back to those before the change."""
+    """Entries that lead from the present values back to those before the change.
+
+    What the server no longer knows, as it has no such library any more, has an entry all the same.
+    """
     return tuple(
         replace(
-            one, before=now.get(one.name.lower()), after=one.before, in_force=rows[one.name].setting
+            one,
+            before=now.get(one.name.lower()),
+            after=one.before,
+            in_force=rows[one.name].setting if one.name in rows else "",
         )
         for one in done.entries
-        if one.name in rows
+        if one.name in rows or now.get(one.name.lower()) != one.before
     )
 
 
@@ -258,8 +267,9 @@ def _needs_restart(done: Change, rows: Mapping[str, InForce]) -> bool:
 
 
 def off(one: ParameterChange, rows: Mapping[str, InForce]) -> bool:
-    """Whether the value in force differs from the one before the change."""
-    return one.name in rows and rows[one.name].setting != one.in_force
+    """Whether the value in force differs from the one before the change, and a file decides it."""
+    row = rows.get(one.name)
+    return row is not None and not row.commanded and row.setting != one.in_force
 
 
 def _mixture(done: Change, rows: Mapping[str, InForce]) -> dict[str, str]:

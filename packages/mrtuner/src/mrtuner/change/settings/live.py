@@ -73,6 +73,11 @@ class InForce:
         """Whether this is our session's own value, which hides what the files give."""
         return self.source in _OF_A_SESSION
 
+    @property
+    def commanded(self) -> bool:
+        """Whether the server's command line sets it, which overrides every file."""
+        return self.source == "command line"
+
     def same(self, a: str, b: str) -> bool:
         """Whether two texts mean the same for this parameter."""
         return same_value(self.name, a, b, self.vartype, self.unit)

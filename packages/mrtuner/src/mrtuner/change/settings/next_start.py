@@ -29,6 +29,7 @@ class NextStart:
     running: Mapping[str, InForce]
     changed: Mapping[str, str]  # configuration text, by name
     restarts: bool  # whether the restart is part of the change
+    guessed: tuple[str, ...] = ()  # lose their entry, and the role may not see the other files
     unseen: tuple[str, ...] = ()  # wait for the restart with a value that the role may not see
 
     def text(self, name: str) -> str:
@@ -82,6 +83,7 @@ def next_start(
         running=running,
         changed=changed,
         restarts=restarts,
+        guessed=tuple(name for name in wanted if wanted[name] is None and lines is None),
         unseen=tuple(row.name for row in others) if restarts and lines is None else (),
     )
 

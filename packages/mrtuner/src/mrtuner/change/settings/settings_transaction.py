@@ -190,9 +190,9 @@ class SettingsTransaction(Transaction):
         may_wait: bool,
     ) -> str | None:
         """Why a parameter does not have the value this direction wants; None if it does."""
-        row = rows.get(one.name)
-        if row is None:
-            return f"the server no longer knows {one.name}"
+        row, back = rows.get(one.name), direction == "before" or self.change.undoes is not None
+        if row is None or (back and row.commanded):  # with its entry back, a file can do no more
+            return None if back else f"the server no longer knows {one.name}"
         if row.hidden or (may_wait and one.restart and row.pending_restart):
             return None
         if direction == "before" and row.setting == one.in_force:
@@ -314,7 +314,9 @@ class SettingsTransaction(Transaction):
         )
 
     def _is_off(self, one: ParameterChange, row: InForce) -> bool:
-        return not row.hidden and row.setting != one.in_force and not self._gives(row, one.before)
+        if row.hidden or row.commanded:
+            return False
+        return row.setting != one.in_force and not self._gives(row, one.before)
 
     def _after_failed_restart(self, reason: str) -> None:
         """Bring back a server that is down: restore its file, then use its owner's method."""

@@ -85,7 +85,8 @@ def undo_stopped(
     _require_stopped(directory or file.parent, done)
     text = read_text(file)
     now = entries(text or "")
-    changed = [one.name for one in done.entries if not _as_written(one, now.get(one.name.lower()))]
+    there = [(one, now.get(one.name.lower())) for one in done.entries]
+    changed = [one.name for one, text in there if text != one.before and not _as_written(one, text)]
     if changed and not force:
         raise Refused(
             f"settings were changed since: {', '.join(changed)}",

@@ -64,7 +64,7 @@ class CatalogChange:
             if done is not None:
                 self._show(f"undo of change {done.id}, made {done.began}", entries)
                 asked.confirm(f"Restore {self._number(entries)}?")
-            outcome = self.kind.undo(dsn, book)
+            outcome = self.kind.undo(dsn, book, only=0 if done is None else done.id)
         self._finish(self.undone, recovered, entries, outcome, None, asked)
 
     def _show(
