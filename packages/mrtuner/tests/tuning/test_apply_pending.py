@@ -9,8 +9,13 @@ import pytest
 from click.testing import CliRunner, Result
 from conftest import NewCluster
 
+from mrtuner.change.journal import Journal
+from mrtuner.change.settings.apply import Wanted, apply, checked, plan
 from mrtuner.cli import main
+from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.connect import connect
+from mrtuner.postgres.read import read
 from servers import sql
 from waiting import until
 
@@ -144,3 +149,40 @@ def test_a_value_that_would_stop_the_restart_is_refused_before_it(
     assert f"error: the configuration files contain an error: {where}" in refused.stderr
     assert owner.in_force() == DEFAULTS
     assert owner.cluster.running()
+
+
+def test_what_somebody_has_written_but_not_put_into_force_is_shown_and_not_lost(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    owner = Owner(new_cluster(), tmp_path)
+    sql(
+        owner.dsn,
+        "ALTER SYSTEM SET max_worker_processes = 10",
+        "ALTER SYSTEM SET work_mem = '32MB'",
+    )
+    asked = CliRunner().invoke(
+        main, ["apply", owner.dsn, "--from", str(owner.settings), "--journal", str(owner.journal)]
+    )
+    assert asked.exit_code == 4  # nobody is there to agree
+    shown = " ".join(asked.stderr.split())
+    for value in ("10", "32MB"):
+        assert f"replaces {value}, which the files set but is not in force yet" in shown
+    done = owner.run("apply", "--json")
+    assert done.exit_code == 0, done.output
+    notes = [one["notes"] for one in json.loads(done.stdout)["plan"]["steps"]]
+    assert [len(each) for each in notes] == [1, 1]
+    assert owner.run("undo").exit_code == 0
+    assert owner.in_force() == {"max_worker_processes": "8", "work_mem": "32MB"}
+
+
+def test_what_somebody_writes_after_the_plan_is_not_replaced(
+    new_cluster: NewCluster, journal: Journal
+) -> None:
+    dsn = new_cluster().dsn()
+    with connect(dsn) as conn:
+        made = plan(read(conn), [Wanted(name="work_mem", value="16MB")])
+    made = checked(dsn, made, restarts=False)
+    sql(dsn, "ALTER SYSTEM SET work_mem = '32MB'")
+    with pytest.raises(Refused, match="changed on the server since the plan was made: work_mem"):
+        apply(dsn, made, journal)
+    assert journal.changes() == ()

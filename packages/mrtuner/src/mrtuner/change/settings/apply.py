@@ -17,8 +17,8 @@ from mrtuner.change.journal import Journal, refuse_other
 from mrtuner.change.record import Change, Outcome, State
 from mrtuner.change.settings import live
 from mrtuner.change.settings.draft import draft, off, start_after, undo_draft
-from mrtuner.change.settings.live import Identity
-from mrtuner.change.settings.next_start import next_start
+from mrtuner.change.settings.live import Identity, InForce
+from mrtuner.change.settings.next_start import next_start, written
 from mrtuner.change.settings.plan import LeftAlone, SettingsPlan, SettingStep, Wanted, plan
 from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.change.settings.settings_transaction import SettingsTransaction
@@ -195,6 +195,7 @@ def checked(
 ) -> SettingsPlan:
     """The plan with what would keep the server from starting, and what cannot be checked.
 
+    And with what the files set already: that may be somebody's, and not in force yet.
     `restarts` says whether the server may be restarted for it. `apply` checks again, and tries a
     start where it can.
     """
@@ -205,7 +206,24 @@ def checked(
     with closing(connect(dsn)) as conn:
         start = next_start(conn, wanted, live.AUTO_CONF, restarts=due)
         found = check_start(conn, start, standbys, tries=False)
-    return replace(plan, refused=plan.refused + found.problems, unchecked=found.unchecked)
+        there = written(conn, wanted)
+        steps = plan.steps
+        if there is not None:
+            steps = tuple(
+                _seen(conn, step, start.running[step.name], there.get(step.name)) for step in steps
+            )
+    return replace(
+        plan, steps=steps, refused=plan.refused + found.problems, unchecked=found.unchecked
+    )
+
+
+def _seen(conn: Connection, step: SettingStep, row: InForce, value: str | None) -> SettingStep:
+    """The step with what the files set now, and a note if that is neither in force nor wanted."""
+    known = value is None or row.hidden or row.gives(value) or row.same(value, step.value)
+    if known or live.shown(conn, row, value or "") == row.setting:
+        return replace(step, written=value or "")
+    note = f"replaces {value or 'an empty value'}, which the files set but is not in force yet"
+    return replace(step, written=value or "", notes=(*step.notes, note))
 
 
 def _raise_first(

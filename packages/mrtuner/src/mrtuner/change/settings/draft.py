@@ -15,7 +15,7 @@ from mrtuner.change.settings import live
 from mrtuner.change.settings.data_directory import belongs_to, read_text, runs_here
 from mrtuner.change.settings.file_errors import refuse_broken_files
 from mrtuner.change.settings.live import AUTO_CONF, Identity, InForce
-from mrtuner.change.settings.next_start import NextStart, next_start
+from mrtuner.change.settings.next_start import NextStart, next_start, written
 from mrtuner.change.settings.plan import SettingsPlan, SettingStep
 from mrtuner.change.settings.restart import Restart
 from mrtuner.errors import MissingPart, Refused
@@ -44,7 +44,7 @@ def draft(
     _require_permission(conn, names, conf_dir)
     refuse_broken_files(conn, names, restarts)
     rows = live.in_force(conn, names)
-    _refuse_stale(plan, rows)
+    _refuse_stale(plan, rows, written(conn, names))
     if conf_dir is not None:
         return _include_draft(who, plan, restarts, conf_dir)
     before = _entries_now(conn, rows)
@@ -169,9 +169,15 @@ def _entry_in_force(row: InForce) -> str | None:
     return with_unit(row.setting, row.vartype, row.unit)
 
 
-def _refuse_stale(plan: SettingsPlan, rows: Mapping[str, InForce]) -> None:
+def _refuse_stale(
+    plan: SettingsPlan, rows: Mapping[str, InForce], there: Mapping[str, str] | None
+) -> None:
     def changed(row: InForce | None, step: SettingStep) -> bool:
-        return row is None or not (row.hidden or row.setting == step.in_force)
+        if row is None or not (row.hidden or row.setting == step.in_force):
+            return True
+        if there is None or step.written is None:
+            return False
+        return not row.same(step.written, there.get(step.name, ""))
 
     stale = [step.name for step in plan.steps if changed(rows.get(step.name), step)]
     if stale:

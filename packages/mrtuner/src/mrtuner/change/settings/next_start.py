@@ -6,7 +6,7 @@ have to be right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -86,6 +86,15 @@ def next_start(
         guessed=tuple(name for name in wanted if wanted[name] is None and lines is None),
         unseen=tuple(row.name for row in others) if restarts and lines is None else (),
     )
+
+
+def written(conn: Connection, names: Iterable[str]) -> dict[str, str] | None:
+    """What the files set these to, in force or not, by name; None if the role may not see them."""
+    lines = live.file_lines(conn)
+    if lines is None:
+        return None
+    found = {name: _last(name, lines) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _waits(row: InForce) -> bool:

@@ -39,6 +39,7 @@ class SettingStep:
     in_force: str  # the same value as in pg_settings.setting: 16384
     restart: bool  # takes effect only when the server restarts
     lowers: bool
+    written: str | None = None  # in the files, in force or not; empty: nothing; None: not looked at
     notes: tuple[str, ...] = ()  # where it will still not be in force
 
 
