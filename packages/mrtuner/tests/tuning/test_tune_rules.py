@@ -573,8 +573,11 @@ CASES: dict[str, list[Case]] = {
         change("50GB", "abandoned slot", disk="200GB"),
         change("62GB", "abandoned slot", disk="250GB"),
         change("512MB", "abandoned slot", disk="2GB"),
-        # Three quarters of its own volume: half, 10 GB, is kept for a crash anyway.
-        change("15GB", "abandoned slot", disk="200GB", wal_disk="20GB"),
+        # max_wal_size is 10 GB, of which 10 / 1.9 = 5.3 are written between two checkpoints: they
+        # add to what a slot keeps, and 15 GB would fill the volume.
+        change("5GB", "abandoned slot", disk="200GB", wal_disk="20GB"),
+        change("2GB", "abandoned slot", disk="200GB", wal_disk="8GB"),
+        change("75MB", "abandoned slot", disk="300MB"),  # below max_wal_size of 128 MB
         unknown("--disk or --wal-disk", "-1"),
     ],
     "temp_file_limit": [
