@@ -148,8 +148,6 @@ def sizes(tuning: Tuning) -> dict[str, float]:
 def most(name: str, fact: str, value: Any, memory: int) -> float | None:
     """The most that a fact allows to a parameter, worked out by hand; None: no such limit."""
     wal = {"max_wal_size": 1.0, "min_wal_size": 0.25}.get(name)
-    if wal is not None and value == "hdd":
-        return wal * GIB  # 150 requests a second replay 703 MB in ten minutes: the default
     if wal is not None:
         return None if (room := _room_for_wal(fact, value)) is None else wal * room
     if name == "work_mem" and fact == "data":

@@ -162,7 +162,8 @@ def limits_of(situation: Situation) -> WalLimits:
     """What the volume holds, and what can be replayed in the recovery time allowed."""
     asked = situation.rto is not None
     seconds = situation.rto.seconds if situation.rto else USUAL_RTO
-    pace = replay(situation)
+    # The worst case of a disk takes hours, whatever the size: only who asks pays in checkpoints.
+    pace = replay(situation, assume=asked)
     replayed = Bytes(max(GiB, int(seconds * pace.slow)))
     where = f" {pace.how}" if pace.assumed else ""
     words = f"limited to what {pretty_duration(seconds)} can replay{where} (--rto)"
@@ -212,9 +213,9 @@ def max_wal_size_for_one_interval(situation: Situation, chosen: Chosen) -> Verdi
     least twice the present value. Never more than fits the volume: a tenth of it (but 1 GB, if a
     quarter holds that) or a quarter of what is free; half of a volume that pg_wal has to itself;
     4 GB if neither is known. Never more than can be replayed in ten minutes, or in --rto, which
-    goes no lower than 1 GB; a hard disk is taken to do 150 requests a second, unless --iops says
-    otherwise. Never below a live server's own value, unless --rto asks for it or
-    WAL can fill the volume.
+    goes no lower than 1 GB and takes a hard disk to do 150 requests a second, unless --iops says
+    otherwise. Never below a live server's own value, unless --rto asks for it or WAL can fill the
+    volume.
     """
     limits, wal = limits_of(situation), situation.wal
     now = int(situation.running.get("max_wal_size", 0)) * MiB
