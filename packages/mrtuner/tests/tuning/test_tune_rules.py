@@ -186,8 +186,8 @@ CASES: dict[str, list[Case]] = {
         change("2", "at least two", cpus=1),
         # A small container on a large host, in MB: 921.6 less 409 * 1.03 + 16 + 21 * 0.11 + 20,
         # 3 * 16, 64 and 16, then 18 * 2.5 and 28 * 0.9: 264. Less 15 * 0.5, an eighth is
-        # 32: less than two workers of 2.5 + 0.9 + 16, which are the least.
-        change("2", "budget spares", cpus=64, memory="1GB", connections=10),
+        # 32: one worker of 2.5 + 0.9 + 16 beside two, which are the least.
+        change("3", "budget spares", cpus=64, memory="1GB", connections=10),
         change("64", cpus=64, memory=None),
         unknown("--cpus", "8", cpus=None),
     ],

@@ -215,7 +215,7 @@ def io_workers_by_cpus(situation: Situation, chosen: Chosen) -> Verdict:
     more than the memory budget spares.
     """
     wanted = greatest(3, least(32, CPUS / 4))
-    to = limited(wanted, chosen, situation, fewest=3, each=0)
+    to = limited("io_workers", wanted, chosen, situation, fewest=3)
     because = "a quarter of the CPUs, from three to 32" if to is wanted else SPARED
     return _without_workers(situation) or Change(to, because)
 
@@ -227,7 +227,7 @@ def io_max_workers_by_cpus(situation: Situation, chosen: Chosen) -> Verdict:
     """
     wanted = greatest(8, least(32, CPUS / 2))
     return _without_workers(situation) or Change(
-        limited(wanted, chosen, situation, fewest=3, each=0),
+        limited("io_max_workers", wanted, chosen, situation, fewest=3),
         "the pool grows as needed, up to this size",
     )
 
