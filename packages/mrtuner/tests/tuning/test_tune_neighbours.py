@@ -21,7 +21,9 @@ CROWD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("workload", ["web", "oltp", "mixed", "olap", "desktop"])
-@pytest.mark.parametrize("memory", ["1GB", "1500MB", "2GB", "3GB", "4GB", "6GB", "12GB", "64GB"])
+@pytest.mark.parametrize(
+    "memory", ["768MB", "800MB", "1GB", "1500MB", "2GB", "3GB", "4GB", "6GB", "12GB", "64GB"]
+)
 @pytest.mark.parametrize("cpus", [1, 8, 96])
 def test_our_own_number_of_connections_leaves_each_the_servers_default_work_mem(
     workload: str, memory: str, cpus: int
@@ -41,6 +43,24 @@ def test_4_gb_for_oltp_keep_the_100_connections_that_the_server_has() -> None:
     assert tuning["max_connections"].value == "100"
     assert "as many as leave each 4 MB" in tuning["max_connections"].reason
     assert tuning["work_mem"].value == "4160kB"
+
+
+def test_our_own_number_of_connections_has_no_steps_of_ten_where_there_are_few() -> None:
+    """By hand, in MB: 691.2 under the ceiling, less buffers 307.2 * 1.03, 9.6, 26 * 0.11 and 20,
+    less 3 * 12 for autovacuum, 48 for maintenance and 16: 242.4. Each of 18 sessions, 2 workers and
+    3 of autovacuum takes 2.5 and 348.8 / 512 = 0.68, ten of the server's own 0.68: 162.4 are left,
+    2 * 4.06 for each of the 20 that sort. With 19 sessions it were 2 * 3.79.
+    """
+    found = [
+        mrtuner.tune(memory=f"{memory}MB", cpus=2, workload="oltp", postgres=17)
+        for memory in range(512, 1600, 32)
+    ]
+    (known,) = [each for each in found if each.situation.machine["memory"] == 768 * MIB]
+    assert known["max_connections"].value == "18"
+    assert known["work_mem"].value == "4MB"
+    for less, more in pairwise(found):
+        counts = [in_bytes(each, "max_connections") for each in (less, more)]
+        assert 0 <= counts[1] - counts[0] <= 2
 
 
 def test_fewer_than_ten_connections_are_never_our_own_number() -> None:
