@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import mrtuner
+from mrtuner.formats import parse
 from mrtuner.units import parse_duration
 
 if TYPE_CHECKING:
@@ -713,6 +714,28 @@ def test_a_file_for_a_desktop_of_unknown_system_offers_what_linux_accepts() -> N
     text = machine(postgres=17, **DESKTOP).as_conf()
     assert "#effective_io_concurrency = 128\n#maintenance_io_concurrency = 128\n" in text
     assert "\neffective_io_concurrency" not in text
+
+
+EFFECTIVE, MAINTENANCE = "effective_io_concurrency", "maintenance_io_concurrency"
+
+
+@pytest.mark.parametrize(
+    ("format", "accepted"),
+    [
+        *((name, {EFFECTIVE, MAINTENANCE}) for name in (
+            "cloudnativepg", "crunchy", "docker", "helm", "nixos", "patroni", "puppet", "zalando",
+        )),
+        ("azure", {EFFECTIVE}),
+        ("azure-terraform", {EFFECTIVE}),
+        ("cloudsql", set()),
+        ("cloudsql-terraform", set()),
+    ],
+)  # fmt: skip
+def test_what_runs_on_linux_alone_has_what_linux_accepts(format: str, accepted: set[str]) -> None:
+    """But for what the managed services refuse."""
+    read = parse(format, machine(postgres=17, **DESKTOP).as_(format))
+    found = {name: value for name, value in read.items() if name.endswith("io_concurrency")}
+    assert found == dict.fromkeys(accepted, "128")
 
 
 @pytest.mark.parametrize("workload", ["web", "oltp", "mixed", "olap", "desktop"])
