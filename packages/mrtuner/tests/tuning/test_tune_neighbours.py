@@ -10,6 +10,7 @@ from test_tune_budget import in_bytes
 
 import mrtuner
 from mrtuner.errors import DoesNotFit
+from mrtuner.tuning.pgtune import measured_against
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 CROWD: dict[str, Any] = {
@@ -264,6 +265,26 @@ def test_a_ceiling_above_the_usual_one_leaves_the_shares_of_memory() -> None:
         tuning = mrtuner.tune(memory="8GB", cpus=4, ceiling=ceiling, postgres=17)
         assert tuning["shared_buffers"].value == "2GB"
         assert "--ceiling" not in "\n".join(each.text for each in tuning.notices)
+
+
+def test_what_was_measured_on_a_machine_is_not_shown_for_half_of_a_larger_one() -> None:
+    """4 GB at 0.45 are advised as 2 GB at 0.9, of which 6 GB of data are three times: measured."""
+    asked: dict[str, Any] = {
+        "cpus": 2, "storage": "ebs", "iops": 3000, "throughput": "125MB", "workload": "oltp",
+        "connections": 20, "data": "6GB", "postgres": 18,
+    }  # fmt: skip
+    whole, half = (
+        mrtuner.tune(memory="2GB", **asked),
+        mrtuner.tune(memory="4GB", ceiling=0.45, **asked),
+    )
+    for name in ("shared_buffers", "commit_delay", "backend_flush_after"):
+        assert whole[name].value == half[name].value
+        assert str(whole[name].basis) == "measured"
+        assert str(half[name].basis) != "measured"
+    assert measured_against(whole)
+    assert measured_against(half) is None
+    twice = mrtuner.tune(memory="4GB", ceiling=0.45, **asked | {"data": "12GB"})
+    assert measured_against(twice) is None
 
 
 @pytest.mark.parametrize("ceiling", [0.2, 0.333, 0.47, 0.85])

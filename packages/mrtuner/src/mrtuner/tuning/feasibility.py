@@ -94,7 +94,10 @@ def _sessions_held(situation: Situation) -> int | None:
 
 
 def _solve(situation: Situation, only: Collection[str]) -> Solution:
-    advice, chosen = decide(situation.within_ceiling(), only)
+    sized = situation.within_ceiling()
+    advice, chosen = decide(sized, only)
+    if sized is not situation:  # no such machine was measured
+        advice = {name: replace(one, shown=False) for name, one in advice.items()}
     budget = _budget(situation, chosen, situation.connections.active)
     return Solution(advice, chosen, budget)
 
