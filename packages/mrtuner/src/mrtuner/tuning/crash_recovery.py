@@ -49,13 +49,15 @@ def replay(situation: Situation, *, assume: bool = True) -> Replay:
     if assume and iops is None and storage is Storage.HDD:
         iops = OF_A_DISK
     known = []
-    if iops is not None:
-        slow, fast = min(slow, iops * PAGE), min(fast, iops * MERGED)
-        known.append(f"{iops} IOPS")
     if bandwidth is not None:
         slow, fast = min(slow, bandwidth / 2), min(fast, bandwidth / 2)
         known.append(f"{pretty_bytes(bandwidth)}/s")
+    if iops is not None:
+        slow, fast = min(slow, iops * PAGE), min(fast, iops * MERGED)
+        known.append(f"{iops} IOPS")
+    elif assumed and known:
+        known.append("enough IOPS")
     how = f"on a volume of {' and '.join(known)}" if known else "on a fast disk"
     if assumed:
-        how += ", assumed without --iops"
+        how += " (assumed without --iops)"
     return Replay(slow=slow, fast=fast, how=how, assumed=assumed)
