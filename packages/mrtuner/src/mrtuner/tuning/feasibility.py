@@ -89,7 +89,7 @@ def _sessions_held(situation: Situation) -> int | None:
         return _solve(replace(situation, connections=held), COUNTED).work_mem < DEFAULT_WORK_MEM
 
     most = usual.chosen.count("max_connections") + 1
-    counts = [*range(FEWEST, min(FEW, most)), *range(FEW, most, 10)]
+    counts: list[int] = [*range(FEWEST, min(FEW, most)), *range(FEW, most, 10)]
     return counts[max(0, bisect_left(counts, True, key=too_many) - 1)]
 
 
