@@ -232,6 +232,7 @@ def test_more_memory_never_gives_less_work_mem(workload: str, connections: int) 
 def test_wal_buffers_grow_with_memory(memory: str, workload: str, value: str) -> None:
     tuning = mrtuner.tune(memory=memory, cpus=1, workload=workload, connections=5, postgres=17)
     assert tuning["wal_buffers"].value == value
+    assert tuning["wal_buffers"].reason.startswith("one segment") is (value == "16MB")
 
 
 # --- the ceiling

@@ -313,7 +313,7 @@ CASES: dict[str, list[Case]] = {
         change("8GB", "usual for web", workload="web", memory="8GB", connections=50, disk="1TB"),
         change("2GB", workload="desktop", memory="4GB", connections=20, disk="1TB"),
         # Half of memory, but ten minutes at 40 MiB/s replay 24,000 MiB; at 3,000 * 8 kB, 14,062.
-        change("24000MB", "10 min", memory="256GB", disk="1TB"),
+        change("24000MB", "10 min can replay: give --rto", memory="256GB", disk="1TB"),
         change("14062MB", "10 min", memory="256GB", disk="1TB", iops=3000),
         # The disk: a tenth of 50 GB is 5 GB; a tenth of 5 GB is too little, 1 GB is the least.
         change("5GB", "disk size", disk="50GB"),
