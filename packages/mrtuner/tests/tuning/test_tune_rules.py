@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import mrtuner
+from mrtuner.formats import parse
 from mrtuner.units import parse_duration
 
 if TYPE_CHECKING:
@@ -76,10 +77,11 @@ CASES: dict[str, list[Case]] = {
         change("20", "20 is usual for desktop", workload="desktop", connections=None),
         # 1 GB / 32 MB = 32, fewer than the usual 200.
         change("32", "32 MB", memory="1GB", workload="web", connections=None),
-        # In MB: 921.6 less 409 * 1.03 + 16 + 28 * 0.11 + 20, 3 * 16, 64 and 16 leave 333. Less 25
-        # processes of 2.5 and 35 page tables of 0.9, 20 sessions and 2 workers have 2 * 5.4 each.
-        # 30 sessions would have 2 * 3.2.
-        change("20", "as many as leave each 4 MB", memory="1GB", connections=None),
+        # In MB: 921.6 less 409 * 1.03 + 16 + 32 * 0.11 + 20, 3 * 16, 64 and 16 leave 332. Less 30
+        # processes of 2.5 and 40 page tables of 0.9, 24 sessions and 3 workers have 2 * 4.1 each;
+        # 25 sessions would have 2 * 3.9. The third worker: with two, 225 are left, less 26 * 0.5
+        # 212, and an eighth is 26.
+        change("24", "as many as leave each 4 MB", memory="1GB", connections=None),
         # 460.8 less 204 * 1.03 + 6.4 + 18 * 0.11 + 20, 3 * 8, 32 and 16: 150. Less 15 * 2.5 and
         # 25 * 0.47, 10 sessions and 2 workers have 2 * 4.2; 20 would have 2 * 1.6.
         change("10", "at least 10", memory="512MB", connections=None),
@@ -186,8 +188,8 @@ CASES: dict[str, list[Case]] = {
         change("2", "at least two", cpus=1),
         # A small container on a large host, in MB: 921.6 less 409 * 1.03 + 16 + 21 * 0.11 + 20,
         # 3 * 16, 64 and 16, then 18 * 2.5 and 28 * 0.9: 264. Less 15 * 0.5, an eighth is
-        # 32: less than two workers of 2.5 + 0.9 + 16, which are the least.
-        change("2", "budget spares", cpus=64, memory="1GB", connections=10),
+        # 32: one worker of 2.5 + 0.9 + 16 beside two, which are the least.
+        change("3", "budget spares", cpus=64, memory="1GB", connections=10),
         change("64", cpus=64, memory=None),
         unknown("--cpus", "8", cpus=None),
     ],
@@ -312,13 +314,17 @@ CASES: dict[str, list[Case]] = {
         change("8GB", "usual for web", workload="web", memory="8GB", connections=50, disk="1TB"),
         change("2GB", workload="desktop", memory="4GB", connections=20, disk="1TB"),
         # Half of memory, but ten minutes at 40 MiB/s replay 24,000 MiB; at 3,000 * 8 kB, 14,062.
-        change("24000MB", "10 min", memory="256GB", disk="1TB"),
+        change("24000MB", "10 min can replay: give --rto", memory="256GB", disk="1TB"),
         change("14062MB", "10 min", memory="256GB", disk="1TB", iops=3000),
         # The disk: a tenth of 50 GB is 5 GB; a tenth of 5 GB is too little, 1 GB is the least.
         change("5GB", "disk size", disk="50GB"),
         keep("1GB", "already set", disk="5GB"),
         change("256MB", "disk size", disk="1GB"),  # a quarter, since 1 GB would fill it
         change("128MB", "disk size", disk="256MB"),  # eight segments are the least
+        # A hard disk takes longer whatever the size: without --rto it is as any other volume. With
+        # it, 150 * 8 kB a second replay 703 MB in ten minutes, and 1 GB is the least.
+        change("24000MB", "10 min", memory="256GB", storage="hdd", disk="1TB"),
+        keep("1GB", "150 IOPS", memory="256GB", storage="hdd", disk="1TB", rto="10min"),
         # WAL's own volume: half of it.
         change("10GB", "own volume", disk="5GB", wal_disk="20GB"),
         change("512MB", "own volume", disk="1TB", wal_disk="1GB"),
@@ -573,8 +579,11 @@ CASES: dict[str, list[Case]] = {
         change("50GB", "abandoned slot", disk="200GB"),
         change("62GB", "abandoned slot", disk="250GB"),
         change("512MB", "abandoned slot", disk="2GB"),
-        # Three quarters of its own volume: half, 10 GB, is kept for a crash anyway.
-        change("15GB", "abandoned slot", disk="200GB", wal_disk="20GB"),
+        # max_wal_size is 10 GB, of which 10 / 1.9 = 5.3 are written between two checkpoints: they
+        # add to what a slot keeps, and 15 GB would fill the volume.
+        change("5GB", "abandoned slot", disk="200GB", wal_disk="20GB"),
+        change("2GB", "abandoned slot", disk="200GB", wal_disk="8GB"),
+        change("75MB", "abandoned slot", disk="300MB"),  # below max_wal_size of 128 MB
         unknown("--disk or --wal-disk", "-1"),
     ],
     "temp_file_limit": [
@@ -706,6 +715,28 @@ def test_a_file_for_a_desktop_of_unknown_system_offers_what_linux_accepts() -> N
     text = machine(postgres=17, **DESKTOP).as_conf()
     assert "#effective_io_concurrency = 128\n#maintenance_io_concurrency = 128\n" in text
     assert "\neffective_io_concurrency" not in text
+
+
+EFFECTIVE, MAINTENANCE = "effective_io_concurrency", "maintenance_io_concurrency"
+
+
+@pytest.mark.parametrize(
+    ("format", "accepted"),
+    [
+        *((name, {EFFECTIVE, MAINTENANCE}) for name in (
+            "cloudnativepg", "crunchy", "docker", "helm", "nixos", "patroni", "puppet", "zalando",
+        )),
+        ("azure", {EFFECTIVE}),
+        ("azure-terraform", {EFFECTIVE}),
+        ("cloudsql", set()),
+        ("cloudsql-terraform", set()),
+    ],
+)  # fmt: skip
+def test_what_runs_on_linux_alone_has_what_linux_accepts(format: str, accepted: set[str]) -> None:
+    """But for what the managed services refuse."""
+    read = parse(format, machine(postgres=17, **DESKTOP).as_(format))
+    found = {name: value for name, value in read.items() if name.endswith("io_concurrency")}
+    assert found == dict.fromkeys(accepted, "128")
 
 
 @pytest.mark.parametrize("workload", ["web", "oltp", "mixed", "olap", "desktop"])

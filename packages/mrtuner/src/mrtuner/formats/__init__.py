@@ -14,13 +14,14 @@ for hyphens. A module is loaded when its format is first used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Final
 
-from mrtuner.formats.line import Format, Line, checked, known
+from mrtuner.formats.line import LINUX, Format, Line, checked, known
 from mrtuner.postgres.model import FOLLOW_PRIMARY
 from mrtuner.wording import enumerated
 
@@ -47,6 +48,8 @@ def render(format: str, lines: Sequence[Line], *, title: str = "") -> str:
     name; Refused where the operator accepts fewer parameters than these.
     """
     chosen = known_format(format)
+    if chosen.linux or chosen.container:
+        lines = [replace(one, condition="") if one.condition == LINUX else one for one in lines]
     taken = [line for line in checked(lines) if chosen.conditional or not line.condition]
     note = "" if chosen.orders_standbys else _standbys_first(taken)
     return chosen.write(taken, ". ".join(part for part in (title, note) if part))

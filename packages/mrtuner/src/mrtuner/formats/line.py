@@ -8,9 +8,13 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from mrtuner.errors import BadValue
 
+#: A condition that formats for Linux meet: up to 17 reading ahead needs posix_fadvise, which macOS
+#: and Windows lack.
+LINUX: Final = "Only if the server runs on Linux or FreeBSD: others refuse it"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*")
 #: Control characters, lone surrogates, line and paragraph separators.
 _WIDTH = 96
@@ -47,7 +51,8 @@ class Format:
     write: Callable[[Sequence[Line], str], str]  # lines and a title
     read: Callable[[str], dict[str, str]]  # raises BadValue
     conditional: bool = False  # accepts conditional lines, and comments them out
-    container: bool = False  # for servers on volumes that MrTuner cannot see
+    container: bool = False  # for servers on Linux, on volumes that MrTuner cannot see
+    linux: bool = False  # for servers that run on Linux
     orders_standbys: bool = False  # what applies it gives standbys their settings in time
 
 

@@ -92,5 +92,5 @@ def _plain(literal: str) -> str:
 
 
 FORMAT = Format(
-    name="nixos", summary="NixOS: services.postgresql.settings", write=write, read=read
+    name="nixos", summary="NixOS: services.postgresql.settings", write=write, read=read, linux=True
 )  # fmt: skip

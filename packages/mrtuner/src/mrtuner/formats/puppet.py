@@ -60,5 +60,6 @@ def read(text: str) -> dict[str, str]:
 
 
 FORMAT = Format(
-    name="puppet", summary="Puppet: Hiera data for puppetlabs-postgresql", write=write, read=read
-)
+    name="puppet", summary="Puppet: Hiera data for puppetlabs-postgresql",
+    write=write, read=read, linux=True,
+)  # fmt: skip

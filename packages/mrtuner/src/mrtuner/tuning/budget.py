@@ -268,18 +268,24 @@ SPARED: Final = "as many as the memory budget spares: sessions need the rest"
 
 
 def limited(
-    wanted: Expr, chosen: Chosen, situation: Situation, *, fewest: int, each: int | Fraction
+    name: str,
+    wanted: Expr,
+    chosen: Chosen,
+    situation: Situation,
+    *,
+    fewest: int,
+    each: int | Fraction = 0,
 ) -> Expr:
     """Return how many processes of a kind to have: as many as wanted, or as memory can spare.
 
-    Each takes `each` bytes besides its own overhead. Beyond `fewest`, all together take what is
-    left when all sessions sort with 8 MB, or else an eighth of what is left with the least
-    work_mem. So CPUs do not displace sessions.
+    Each takes `each` bytes besides its own overhead. Those beyond `fewest` take what is left when
+    all sessions sort with 8 MB, or else an eighth of what is left with the least work_mem. So CPUs
+    do not displace sessions. Kinds that are decided earlier take their part first.
     """
     machine = situation.machine
     if situation.memory is None or situation.cpus is None:
         return wanted
-    few = replace(chosen, plain={**chosen.plain, "max_parallel_workers": FEWEST_WORKERS})
+    few = replace(chosen, plain={**chosen.plain, name: fewest})
     room = room_for_sessions(few, situation.major, situation.ceiling, situation.huge_pages)
     sorts = consumers(few, situation.workload, situation.connections.active) * chosen.hash_factor
     left = room.evaluate(machine)
@@ -287,7 +293,7 @@ def limited(
     one = BACKEND + each
     if not covered(chosen, situation.huge_pages):
         one += Fraction(_shared(chosen).evaluate(machine), PAGE_TABLE_SHARE)
-    held = max(fewest, int(spare / one))
+    held = fewest + max(0, int(spare / one))
     return wanted if wanted.evaluate(machine) <= held else as_expr(held)
 
 

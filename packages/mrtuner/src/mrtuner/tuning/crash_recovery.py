@@ -33,28 +33,31 @@ class Replay:
     assumed: bool = False  # whether the speeds rest on a number of requests that nobody gave
 
 
-def replay(situation: Situation) -> Replay:
+def replay(situation: Situation, *, assume: bool = True) -> Replay:
     """Return the speed of recovery: that of a fast disk, or less where the volume allows less.
 
     After the redo point, the first change of each page carries the whole page. WAL that consists
     of nothing else therefore makes one page to write out of every 8 kB: one operation each at
     worst, merged at best. Everything passes the volume twice, read as WAL and written as pages.
-    Pages that leave shared_buffers and come back during recovery are not counted.
+    Pages that leave shared_buffers and come back during recovery are not counted. `assume`: a hard
+    disk does `OF_A_DISK` requests a second, if nobody said how many.
     """
     slow, fast = map(float, UNBOUND)
     storage, volume = situation.storage, situation.throughput
     iops, bandwidth = (volume.iops, volume.bandwidth) if volume else (None, None)
     assumed = iops is None and storage not in FAST
-    if iops is None and storage is Storage.HDD:
+    if assume and iops is None and storage is Storage.HDD:
         iops = OF_A_DISK
     known = []
-    if iops is not None:
-        slow, fast = min(slow, iops * PAGE), min(fast, iops * MERGED)
-        known.append(f"{iops} IOPS")
     if bandwidth is not None:
         slow, fast = min(slow, bandwidth / 2), min(fast, bandwidth / 2)
         known.append(f"{pretty_bytes(bandwidth)}/s")
+    if iops is not None:
+        slow, fast = min(slow, iops * PAGE), min(fast, iops * MERGED)
+        known.append(f"{iops} IOPS")
+    elif assumed and known:
+        known.append("enough IOPS")
     how = f"on a volume of {' and '.join(known)}" if known else "on a fast disk"
     if assumed:
-        how += ", assumed without --iops"
+        how += " (assumed without --iops)"
     return Replay(slow=slow, fast=fast, how=how, assumed=assumed)

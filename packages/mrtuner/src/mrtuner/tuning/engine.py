@@ -62,11 +62,12 @@ SIGHT = "its current value (GRANT pg_read_all_settings to the role)"
 INITDB: dict[str, Value] = {"shared_buffers": 128 * MiB // (8 * KiB), "max_connections": 100}
 
 
-#: Decided before the others: sizes, and then the processes that may come on top of them.
+#: Decided before the others: sizes, and then the processes that may come on top of them. Parallel
+#: workers are first, so that more CPUs never give fewer.
 _FIRST = (
     "max_connections", "shared_buffers", "wal_buffers", "maintenance_work_mem",
-    "autovacuum_work_mem", "hash_mem_multiplier", "io_method", "io_workers", "io_max_workers",
-    "autovacuum_max_workers",
+    "autovacuum_work_mem", "hash_mem_multiplier", "io_method", "max_parallel_workers",
+    "max_worker_processes", "autovacuum_max_workers", "io_workers", "io_max_workers",
 )  # fmt: skip
 
 

@@ -41,6 +41,8 @@ COUNTED: Final = frozenset({
     *NEED_MEMORY, "autovacuum", "autovacuum_worker_slots", "io_method", "io_workers",
     "io_max_workers",
 })  # fmt: skip
+#: Below so many sessions, ten more or fewer make much of a difference.
+FEW: Final = 50
 HELD: Final = "not changed, since the worst case would not fit in memory"
 
 
@@ -75,7 +77,9 @@ def solve(situation: Situation, only: Collection[str] = RULES.keys()) -> Solutio
 
 
 def _sessions_held(situation: Situation) -> int | None:
-    """The most sessions, in tens, that leave each the default work_mem; None if the usual do."""
+    """The most sessions that leave each the default work_mem, in tens above `FEW`; None if the
+    usual number does.
+    """
     usual = _solve(situation, COUNTED)
     if usual.budget is None or usual.work_mem >= DEFAULT_WORK_MEM:
         return None
@@ -84,12 +88,16 @@ def _sessions_held(situation: Situation) -> int | None:
         held = replace(situation.connections, held=count)
         return _solve(replace(situation, connections=held), COUNTED).work_mem < DEFAULT_WORK_MEM
 
-    tens = range(FEWEST, usual.chosen.count("max_connections") + 1, 10)
-    return max(FEWEST, 10 * bisect_left(tens, True, key=too_many))
+    most = usual.chosen.count("max_connections") + 1
+    counts: list[int] = [*range(FEWEST, min(FEW, most)), *range(FEW, most, 10)]
+    return counts[max(0, bisect_left(counts, True, key=too_many) - 1)]
 
 
 def _solve(situation: Situation, only: Collection[str]) -> Solution:
-    advice, chosen = decide(situation.within_ceiling(), only)
+    sized = situation.within_ceiling()
+    advice, chosen = decide(sized, only)
+    if sized is not situation:  # no such machine was measured
+        advice = {name: replace(one, shown=False) for name, one in advice.items()}
     budget = _budget(situation, chosen, situation.connections.active)
     return Solution(advice, chosen, budget)
 

@@ -37,6 +37,8 @@ class Measurement:
 
     def covers(self, situation: Situation) -> bool:
         """Whether the machine is known to lie within the range; an unknown fact does not."""
+        if situation.within_ceiling() is not situation:  # rules see another machine
+            return False
         memory, cpus, data = situation.memory, situation.cpus, situation.data
         if memory is None or cpus is None or situation.major != self.major:
             return False

@@ -56,9 +56,11 @@ def over_rto(situation: Situation, recovery: Recovery | None) -> Iterator[Notice
             f"{pretty_duration(allowed)} allowed: use faster storage, or fail over instead"
         )
     elif assumed:
+        volume = situation.throughput
+        missing = "--iops" if volume and volume.bandwidth else "--iops and --throughput"
         yield _warn(
             f"crash recovery takes at most {pretty_duration(allowed)} only {recovery.pace}: give "
-            "--iops and --throughput"
+            f"{missing}"
         )
 
 
@@ -141,7 +143,8 @@ def _page_tables(
         ways.append(f"use at most {fewer} --connections, which do not limit shared_buffers")
     way = ", or ".join(ways) or "fewer connections leave more for sorts"
     yield _warn(
-        f"page tables of {sessions} sessions may take {pretty_bytes(budget.page_tables)} "
+        f"page tables of {sessions} sessions, and of the server's other processes, may take "
+        f"{pretty_bytes(budget.page_tables)} "
         f"of the budget, since huge pages are not confirmed: {way}"
     )
 

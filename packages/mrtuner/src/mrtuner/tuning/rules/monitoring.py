@@ -126,19 +126,16 @@ def log_min_duration_sample_default() -> Verdict:
       risk="a standby or consumer that falls further behind must be set up again",
       suggestion=True)  # fmt: skip
 def max_slot_wal_keep_size_by_disk(situation: Situation) -> Verdict:
-    """A quarter of the volume that WAL shares with the data, three quarters of its own, as a
-    suggestion: no less than max_wal_size, which is kept anyway. An abandoned slot otherwise keeps
-    WAL until the disk is full and the server stops.
+    """A quarter of WAL's volume, as a suggestion. An abandoned slot otherwise keeps WAL until the
+    disk is full and the server stops. Slots are given up only at the end of a checkpoint, so what
+    is written until the next one, about half of max_wal_size, adds to what the slot keeps.
     """
     if _is_set(situation, "max_slot_wal_keep_size"):
         return Keep(SET)
     size = _volume_of_wal(situation)
     if size is None:
         return Unknown(("--disk or --wal-disk",))
-    quarters = 1 if situation.wal_disk is None else 3
-    return Change(
-        _plain(size * quarters // 4), "otherwise an abandoned slot keeps WAL until the disk is full"
-    )
+    return Change(_plain(size // 4), "otherwise an abandoned slot keeps WAL until the disk is full")
 
 
 @rule("idle_replication_slot_timeout", source="documentation: Replication; release notes 18",

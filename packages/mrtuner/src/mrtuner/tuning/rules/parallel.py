@@ -40,7 +40,9 @@ def max_parallel_workers_by_cpus(
 def _workers(chosen: Chosen, situation: Situation) -> Expr:
     sorts = operations(situation.workload) * ENOUGH * chosen.hash_factor
     wanted = greatest(FEWEST_WORKERS, CPUS)
-    return limited(wanted, chosen, situation, fewest=FEWEST_WORKERS, each=sorts)
+    return limited(
+        "max_parallel_workers", wanted, chosen, situation, fewest=FEWEST_WORKERS, each=sorts
+    )
 
 
 @rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
+from mrtuner.formats.line import LINUX
 from mrtuner.formula.expression import CPUS, greatest, least
 from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning.budget import SPARED, Chosen, limited
@@ -49,8 +50,6 @@ PROCESSES = {
     "max_wal_senders": 10,
 }
 AUXILIARY = 9
-#: Up to 17 reading ahead needs posix_fadvise, which macOS and Windows lack.
-LINUX = "Only if the server runs on Linux or FreeBSD: others refuse it"
 AHEAD_SOURCE = DOC + "; 18: aio_init.c, method_worker.c"
 
 
@@ -82,7 +81,9 @@ def maintenance_io_concurrency_by_storage(storage: Storage, situation: Situation
 
 
 def _accepted(verdict: Verdict, situation: Situation) -> Verdict:
-    """Only an offer for a desktop up to 17 whose system nobody gave: others start on Linux."""
+    """Only an offer for a desktop up to 17 whose system nobody gave: others start on Linux. What
+    is written for Linux alone has the value.
+    """
     linux = situation.live or situation.io_uring is not None  # which only its kernel shows
     if (
         linux
@@ -91,7 +92,8 @@ def _accepted(verdict: Verdict, situation: Situation) -> Verdict:
         or not isinstance(verdict, Change)
     ):
         return verdict
-    return Keep("macOS and Windows do not start with it up to 17", Offer(str(verdict.to), LINUX))
+    because = f"{verdict.because}, but macOS and Windows do not start with it up to 17"
+    return Keep(because, Offer(str(verdict.to), LINUX))
 
 
 def _ahead(situation: Situation, storage: Storage, now: int, because: str) -> Verdict:
@@ -215,7 +217,7 @@ def io_workers_by_cpus(situation: Situation, chosen: Chosen) -> Verdict:
     more than the memory budget spares.
     """
     wanted = greatest(3, least(32, CPUS / 4))
-    to = limited(wanted, chosen, situation, fewest=3, each=0)
+    to = limited("io_workers", wanted, chosen, situation, fewest=3)
     because = "a quarter of the CPUs, from three to 32" if to is wanted else SPARED
     return _without_workers(situation) or Change(to, because)
 
@@ -227,7 +229,7 @@ def io_max_workers_by_cpus(situation: Situation, chosen: Chosen) -> Verdict:
     """
     wanted = greatest(8, least(32, CPUS / 2))
     return _without_workers(situation) or Change(
-        limited(wanted, chosen, situation, fewest=3, each=0),
+        limited("io_max_workers", wanted, chosen, situation, fewest=3),
         "the pool grows as needed, up to this size",
     )
 

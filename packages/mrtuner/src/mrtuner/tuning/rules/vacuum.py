@@ -60,7 +60,7 @@ def autovacuum_max_workers_by_cpus(
     to = greatest(usual, workers)
     if memory is not None:
         each = chosen.size("autovacuum_work_mem").evaluate(situation.machine)
-        spared = limited(to, chosen, situation, fewest=usual, each=each)
+        spared = limited("autovacuum_max_workers", to, chosen, situation, fewest=usual, each=each)
         if spared is not to:
             return Change(spared, SPARED)
     return Change(to, because)

@@ -65,8 +65,9 @@ def wal_buffers_one_segment(
 ) -> Verdict:
     """16 MB where the automatic value (a thirty-second of shared_buffers) would be less and memory
     is 1 GB or more; below 1 GB a thirty-second of what exceeds 512 MB, if that is more. 64 MB on 32
-    CPUs and more with buffers of 8 GB; else the automatic value. Where sessions were measured to
-    find them full more than once a second: 64 MB, or twice what is in force, 256 MB at most.
+    CPUs and more with buffers of 8 GB and an eighth of memory; else the automatic value. Where
+    sessions were measured to find them full more than once a second: 64 MB, or twice what is in
+    force, 256 MB at most.
     """
     if full and full.rate > 1 and (more := _more_wal_buffers(situation)):
         because = f"they were full {full.times:,} times {situation.observed}"
@@ -78,7 +79,9 @@ def wal_buffers_one_segment(
     if buffers < 512 * MiB:
         if spared <= buffers // 32:
             return Keep("automatic: too little memory for a whole segment")
-        return Change(spared, "one segment, if memory is 1 GB or more; automatic would be less")
+        whole = spared == 16 * MiB
+        size = "one segment" if whole else "a thirty-second of the memory beyond 512 MB"
+        return Change(spared, f"{size}; automatic would be less")
     # Where sessions have taken half of the buffers, the budget has nothing to spare.
     enough = max(8 * GiB, situation.memory.size // 8)
     if situation.cpus and situation.cpus.count >= 32 and buffers >= enough:
@@ -162,10 +165,12 @@ def limits_of(situation: Situation) -> WalLimits:
     """What the volume holds, and what can be replayed in the recovery time allowed."""
     asked = situation.rto is not None
     seconds = situation.rto.seconds if situation.rto else USUAL_RTO
-    pace = replay(situation)
+    # The worst case of a disk takes hours, whatever the size: only who asks pays in checkpoints.
+    pace = replay(situation, assume=asked)
     replayed = Bytes(max(GiB, int(seconds * pace.slow)))
     where = f" {pace.how}" if pace.assumed else ""
-    words = f"limited to what {pretty_duration(seconds)} can replay{where} (--rto)"
+    why = " (--rto)" if asked else ": give --rto to change it"
+    words = f"limited to what {pretty_duration(seconds)} can replay{where}{why}"
     return WalLimits(
         _limit_of_volume(situation.disk, situation.wal_disk),
         WalLimit(replayed, words),
@@ -212,9 +217,9 @@ def max_wal_size_for_one_interval(situation: Situation, chosen: Chosen) -> Verdi
     least twice the present value. Never more than fits the volume: a tenth of it (but 1 GB, if a
     quarter holds that) or a quarter of what is free; half of a volume that pg_wal has to itself;
     4 GB if neither is known. Never more than can be replayed in ten minutes, or in --rto, which
-    goes no lower than 1 GB; a hard disk is taken to do 150 requests a second, unless --iops says
-    otherwise. Never below a live server's own value, unless --rto asks for it or
-    WAL can fill the volume.
+    goes no lower than 1 GB and takes a hard disk to do 150 requests a second, unless --iops says
+    otherwise. Never below a live server's own value, unless --rto asks for it or WAL can fill the
+    volume.
     """
     limits, wal = limits_of(situation), situation.wal
     now = int(situation.running.get("max_wal_size", 0)) * MiB
