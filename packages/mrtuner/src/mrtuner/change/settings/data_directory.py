@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from pathlib import Path
@@ -32,9 +33,12 @@ def replace_file(path: Path, text: str | None) -> None:
         else:
             files.replace(path, text.encode("utf-8", "surrogateescape"), _access(path))
     except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise MissingPart(
             f"cannot write {path}: {error.strerror or error}",
-            "Give a directory that you can write to, or run as its owner.",
+            "Free space on its volume, then run again."
+            if full
+            else "Give a directory that you can write to, or run as its owner.",
         ) from error
 
 
