@@ -75,6 +75,9 @@ OF_THE_SERVER: Final = frozenset({
     ConnectCause.CLOSED,
 })  # fmt: skip
 
+#: Causes with which a server may be down; with any other, something answers there.
+MAY_BE_DOWN: Final = frozenset({ConnectCause.REFUSED, ConnectCause.CLOSED})
+
 
 class ConnectError(MrTunerError):
     """No usable session with the server: address, password, pooler, start-up, permission."""

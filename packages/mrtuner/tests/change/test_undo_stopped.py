@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
 
 import pytest
+from changed_things import pg_ctl
 from click.testing import CliRunner, Result
 from conftest import NewCluster
+from killed import was_killed
 
 from mrtuner.change.journal import Journal
+from mrtuner.change.record import State
+from mrtuner.change.settings.apply import undo
+from mrtuner.change.transaction import Observer
 from mrtuner.cli import main
 from mrtuner.errors import ConnectError
 from mrtuner.postgres.cluster import Cluster
@@ -96,3 +103,71 @@ def test_the_lines_of_others_stay_as_they_are_byte_for_byte(
     assert file.read_bytes() == before
     cluster.start()
     assert sql(cluster.dsn(), "SHOW log_line_prefix") == [(prefix,)]
+
+
+@pytest.fixture
+def interrupted(new_cluster: NewCluster, tmp_path: Path) -> Cluster:
+    """A server that was stopped after its undo was killed."""
+    cluster = new_cluster()
+    (tmp_path / "wanted.conf").write_text("work_mem = 8MB\n")
+    done = run("apply", cluster.dsn(), tmp_path, "--from", str(tmp_path / "wanted.conf"))
+    assert done.exit_code == 0, done.output
+    killed = partial(undo_killed_at, cluster.dsn(), tmp_path / "journal")
+    assert was_killed(killed, 2)  # at "write work_mem"
+    cluster.stop()
+    return cluster
+
+
+def undo_killed_at(dsn: str, state: Path, at: Observer) -> None:
+    with Journal(state) as journal:
+        undo(dsn, journal, at=at)
+
+
+def states(place: Path) -> list[str]:
+    with Journal(place / "journal") as journal:
+        return [one.state for one in journal.changes()]
+
+
+def test_an_interrupted_undo_is_finished_in_the_files_and_reported(
+    interrupted: Cluster, tmp_path: Path
+) -> None:
+    done = run("undo", interrupted.dsn(), tmp_path)
+    assert done.exit_code == 0, done.output
+    assert done.stdout == "1 setting restored\n"
+    assert "start the server to put them into force" in done.stderr
+    assert entries(interrupted) == []
+    assert states(tmp_path) == ["reverted", "verified"]
+
+
+def test_what_is_finished_in_the_files_is_a_document_too(
+    interrupted: Cluster, tmp_path: Path
+) -> None:
+    done = run("undo", interrupted.dsn(), tmp_path, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["outcome"]["result"] == found["recovered"]["result"] == "finished"
+    assert found["outcome"]["changed"] == ["work_mem"]
+
+
+def test_an_interrupted_undo_ends_with_a_start_if_the_owner_says_how(
+    interrupted: Cluster, tmp_path: Path
+) -> None:
+    restart = pg_ctl(interrupted, "restart")
+    done = run("undo", interrupted.dsn(), tmp_path, "--restart", restart)
+    assert done.exit_code == 0, done.output
+    assert done.stdout == "1 setting finished and verified\n"
+    assert sql(interrupted.dsn(), "SHOW work_mem") == [("4MB",)]
+
+
+@pytest.mark.parametrize("starts", [False, True])
+def test_an_interrupted_undo_that_was_on_its_way_back_is_begun_again(
+    interrupted: Cluster, tmp_path: Path, starts: bool
+) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        journal.note(journal.changes()[-1], State.REVERTING, "put back work_mem")
+    restart = ("--restart", pg_ctl(interrupted, "restart")) if starts else ()
+    done = run("undo", interrupted.dsn(), tmp_path, *restart)
+    assert done.exit_code == 0, done.output
+    assert entries(interrupted) == []
+    assert interrupted.running() is starts
+    assert states(tmp_path) == ["reverted", "reverted", "verified"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mrtuner.cli.common import change, leftovers, options, role_settings, targets, terminal
-from mrtuner.errors import ConnectCause, ConnectError
+from mrtuner.errors import MAY_BE_DOWN, ConnectError
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
@@ -73,12 +73,17 @@ def command(
         return
     with terminal.sigterm_as_interrupt(), asked.book() as book:
         try:
+            recovered = None
             recovered = restarting.finish_interrupted(dsn, book)
+            removed = leftovers.removed(dsn, yes=asked.yes)
         except ConnectError as error:
+            if recovered is not None and recovered.change_is_undone:
+                _say_undone_in_files(recovered, error, asked)
+                return
             how = restarting.consent(due=True)
-            _undo_stopped(dsn, book, directory, how, error, proof=proof, force=force, asked=asked)
+            _undo_stopped(dsn, book, directory, how, error, proof=proof, force=force, asked=asked,
+                          recovered=recovered)  # fmt: skip
             return
-        removed = leftovers.removed(dsn, yes=asked.yes)
         if recovered is not None and recovered.change_is_undone:
             outcome = recovered
         else:
@@ -98,6 +103,19 @@ def command(
         change.say(outcome)
 
 
+def _say_undone_in_files(outcome: Outcome, down: ConnectError, asked: options.Asked) -> None:
+    """Report an interrupted undo that was finished while the server is down."""
+    from mrtuner.cli.common.document import undo_document
+
+    if down.cause not in MAY_BE_DOWN:
+        raise down
+    if asked.as_json:
+        terminal.document(undo_document(outcome, outcome, ()))
+        return
+    terminal.print_line(f"{plural(len(outcome.changed), 'setting')} restored")
+    terminal.print_note("start the server to put them into force")
+
+
 def _undo_stopped(
     dsn: str,
     book: Journal,
@@ -108,6 +126,7 @@ def _undo_stopped(
     proof: bool,
     force: bool,
     asked: options.Asked,
+    recovered: Outcome | None = None,
 ) -> None:
     """Undo the last change of a server that does not answer, if its files are on this machine."""
     from mrtuner.change.settings.apply import address_of
@@ -115,11 +134,7 @@ def _undo_stopped(
     from mrtuner.cli.common.document import undo_document
 
     last = stopped_change(book, address_of(dsn), directory)
-    if (
-        last is None
-        or (proof and not last.proof)
-        or down.cause not in {ConnectCause.REFUSED, ConnectCause.CLOSED}
-    ):
+    if last is None or (proof and not last.proof) or down.cause not in MAY_BE_DOWN:
         raise down
     for line in change.way_back(last, "unset"):
         terminal.print_note(line)
@@ -129,7 +144,7 @@ def _undo_stopped(
         dsn, book, last, directory, restart=how, force=force, at=change.observed
     )  # fmt: skip
     if asked.as_json:
-        terminal.document(undo_document(None, outcome, ()))
+        terminal.document(undo_document(recovered, outcome, ()))
     elif how.run is not None:
         change.say(outcome)
     else:

@@ -79,7 +79,9 @@ _CAUSES: Final[tuple[tuple[str, ConnectCause, str], ...]] = (
         "Check the host's name and the resolver.",
     ),
     (
-        r"Connection refused|No such file or directory",
+        # Not a server's own error that ends in these words, whichever address gave it.
+        r"(?s)\A(?!.*(?:FATAL|failed: (?!connection to|Connection refused|No such file)))"
+        r".*(?:Connection refused|No such file or directory)",
         ConnectCause.REFUSED,
         "Check the host and port, and that the server is running.",
     ),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mrtuner.change.journal import Journal, refuse_other
-from mrtuner.change.record import Change, Outcome, State
+from mrtuner.change.record import Change, Outcome
 from mrtuner.change.settings import live
 from mrtuner.change.settings.draft import draft, off, start_after, undo_draft
 from mrtuner.change.settings.live import Identity, InForce
@@ -26,7 +26,7 @@ from mrtuner.change.settings.standbys import Standby, behind, raised
 from mrtuner.change.settings.start_check import check_start
 from mrtuner.change.settings.stopped import StoppedUndo
 from mrtuner.change.transaction import Observer, StepName, unobserved
-from mrtuner.errors import ConnectError, Refused, UsageError
+from mrtuner.errors import MAY_BE_DOWN, ConnectError, Refused, UsageError
 from mrtuner.postgres.connect import connect, masked, resolved
 from mrtuner.postgres.read import read
 from mrtuner.wording import enumerated
@@ -164,17 +164,18 @@ def finish_or_revert_settings(
     """
     try:
         conn = connect(dsn)
-    except ConnectError:
+    except ConnectError as error:
         change = journal.unfinished_at(address_of(dsn))
-        if change is None:
+        if change is None or error.cause not in MAY_BE_DOWN:
             raise
         kind = SettingsTransaction if change.undoes is None else StoppedUndo
         transaction = kind(dsn, journal, change, restart, at, None)
         with journal.hold(change.server), closing(transaction):
-            if isinstance(transaction, StoppedUndo) and change.state is not State.REVERTING:
-                transaction.carry_out()  # the older settings are those known to start
-                return transaction.outcome("finished")
-            return transaction.put_back()
+            if not isinstance(transaction, StoppedUndo):
+                return transaction.put_back()
+            if not transaction.stopped_here():
+                raise
+            return transaction.finish_or_put_back()
     with closing(conn):
         who = live.identify(conn)
         if journal.unfinished(who.server) is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from pathlib import Path
 
 from mrtuner import files
 from mrtuner.errors import MissingPart
+from mrtuner.postgres.local import is_postgres, uncollected
 
 
 def read_text(path: Path) -> str | None:
@@ -31,9 +33,12 @@ def replace_file(path: Path, text: str | None) -> None:
         else:
             files.replace(path, text.encode("utf-8", "surrogateescape"), _access(path))
     except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise MissingPart(
             f"cannot write {path}: {error.strerror or error}",
-            "Give a directory that you can write to, or run as its owner.",
+            "Free space on its volume, then run again."
+            if full
+            else "Give a directory that you can write to, or run as its owner.",
         ) from error
 
 
@@ -62,6 +67,15 @@ def runs_here(data_directory: Path, port: int, started: str) -> bool:
     # pg_postmaster_start_time() is read a little later than the time in the file.
     apart = abs(float(started) - since)
     return listens == port and apart < 10
+
+
+def runs_from(data_directory: Path) -> bool:
+    """Whether a server runs from this directory on this machine, reachable or not."""
+    try:
+        pid = int((data_directory / "postmaster.pid").read_text().split("\n", 1)[0])
+        return is_postgres(pid) and not uncollected(pid)
+    except (OSError, ValueError):
+        return False
 
 
 def belongs_to(data_directory: Path, system_identifier: str | None) -> bool:

@@ -37,6 +37,10 @@ _OF_A_SESSION: Final = frozenset({
 _SHOWN_LIKE: Final = {"log_timezone": "TimeZone"}
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
+_WRITABLE: Final = (
+    "Let the server's user write to its data directory, and read and write postgresql.auto.conf."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
@@ -212,7 +216,8 @@ def require_alter_system(conn: Connection, names: Sequence[str]) -> None:
     if allowed == "off":
         raise Refused(
             "ALTER SYSTEM is switched off on this server (allow_alter_system)",
-            "Write a file that it includes: --conf-dir DIR.",
+            "Set allow_alter_system = on and reload, or apply with a file that it includes: "
+            "--conf-dir DIR.",
         )
     denied = [] if superuser else _denied(conn, names)
     if denied:
@@ -308,7 +313,10 @@ def is_file(path: str | None, name: str) -> bool:
 
 def alter_system(conn: Connection, name: str, value: str | None) -> None:
     """Write an entry to postgresql.auto.conf, or remove it; ApplyError if refused."""
-    from psycopg import Error, OperationalError, sql
+    from psycopg import Error, OperationalError, errors, sql
+
+    def said(error: Error) -> str:
+        return error.diag.message_primary or str(error)
 
     if value is not None and name in LIST_QUOTED and not elements(value):
         raise ApplyError(
@@ -321,13 +329,16 @@ def alter_system(conn: Connection, name: str, value: str | None) -> None:
         command = sql.SQL("ALTER SYSTEM SET {} = {}").format(parameter, _literals(name, value))
     try:
         conn.execute(command)
+    except errors.DiskFull as error:  # the session goes on
+        raise ApplyError(f"the server could not write {name}: {said(error)}", why_lost(error)[1]) \
+            from error  # fmt: skip
     except OperationalError as error:
         why, hint = why_lost(error)
         raise ApplyError(f"the connection was lost while writing {name}: {why}", hint) from error
     except Error as error:
-        said = error.diag.message_primary or str(error)
-        raise ApplyError(f"the server refused {name} = {value}: {said}", error.diag.message_hint) \
-            from error  # fmt: skip
+        files = "Permission denied" in said(error)  # also of SQL, but then in lower case
+        what = _WRITABLE if files else error.diag.message_hint
+        raise ApplyError(f"the server refused {name} = {value}: {said(error)}", what) from error
 
 
 def _literals(name: str, value: str) -> sql.Composable:

@@ -71,7 +71,11 @@ def _by_wal(conn: Connection) -> float:
 
 
 class NotAnswering(Exception):
-    """The server does not answer; carries the reason."""
+    """The server does not answer; carries the reason, and its cause if that is known."""
+
+    def __init__(self, reason: str, cause: ConnectCause | None) -> None:
+        super().__init__(reason)
+        self.cause = cause
 
 
 class NotRestarted(Exception):
@@ -130,9 +134,27 @@ def _carry_out(method: Method, patience: float) -> str | None:
     return None
 
 
+#: The owner's commands that an interrupt or a time-out left running.
+_LEFT: Final[list[subprocess.Popen[bytes]]] = []
+
+
+def ended(patience: float) -> bool:
+    """Wait so long [s] until no command runs that an interrupt or a time-out left running."""
+    deadline = time.monotonic() + patience
+    while left := [process for process in _LEFT if process.poll() is None]:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(_PAUSE)
+    _LEFT[:] = left
+    return not left
+
+
 def _shell(command: str, patience: float) -> str | None:
     # A file, not a pipe: a server started by the command keeps its output open forever.
-    # A new session, so that interrupting apply does not stop a restart halfway.
+    # A new session, so that interrupting apply does not stop a restart halfway. It is never killed
+    # either: the server could be between its stop and its start.
+    if not ended(patience):
+        return "an earlier restart command still runs"
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             ["sh", "-c", command],
@@ -143,11 +165,11 @@ def _shell(command: str, patience: float) -> str | None:
         )
         try:
             code = process.wait(patience)
-        except subprocess.TimeoutExpired:
-            return f"the command did not finish within {patience:.0f} s"
-        finally:
-            process.kill()
-            process.wait()
+        except BaseException as error:
+            _LEFT.append(process)
+            if isinstance(error, subprocess.TimeoutExpired):
+                return f"the command did not finish within {patience:.0f} s and still runs"
+            raise
         if code == 0:
             return None
         output.seek(0)
@@ -167,7 +189,7 @@ def _answering(dsn: str, before: str | None, patience: float, problem: str | Non
             if conn := _session(dsn, before):
                 return conn
         except ConnectError as error:
-            late = NotAnswering(problem or error.message)
+            late = NotAnswering(problem or error.message, error.cause)
             until = latest if error.cause is ConnectCause.STARTING else enough
         if time.monotonic() > until:
             raise late

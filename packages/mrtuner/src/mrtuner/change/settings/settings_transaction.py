@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, ParameterChange, State
 from mrtuner.change.settings import live
-from mrtuner.change.settings.data_directory import belongs_to, read_text, replace_file
+from mrtuner.change.settings.data_directory import belongs_to, read_text, replace_file, runs_from
 from mrtuner.change.settings.file_errors import refuse_broken_files
 from mrtuner.change.settings.live import AUTO_CONF, FileSetting, InForce
 from mrtuner.change.settings.restart import (
@@ -31,12 +31,13 @@ from mrtuner.change.settings.restart import (
     NotRestarted,
     Restart,
     answering,
+    ended,
     restarted,
     started,
 )
 from mrtuner.change.settings.server_log import server_log, with_log
 from mrtuner.change.transaction import Observer, Transaction
-from mrtuner.errors import ApplyError, MrTunerError, Refused
+from mrtuner.errors import MAY_BE_DOWN, ApplyError, ConnectCause, MrTunerError, Refused
 from mrtuner.postgres.conf_file import entry, with_entries, with_unit
 from mrtuner.postgres.connect import connect
 
@@ -88,10 +89,11 @@ class SettingsTransaction(Transaction):
     def back(self) -> tuple[str, ...]:
         """Put everything back; return the names that keep our value until a restart."""
         waiting: tuple[str, ...] = ()
+        ended(self.how.patience or self.limit)  # a restart that was interrupted or took too long
         try:
             waiting = self._back_over_sql(self._session())
         except NotAnswering as error:
-            self._after_failed_restart(str(error))
+            self._after_failed_restart(error)
         except NotRestarted as error:
             raise ApplyError(f"the old settings need a restart: {error}", _AGAIN) from error
         self._note(State.REVERTED, "reverted")
@@ -158,7 +160,7 @@ class SettingsTransaction(Transaction):
         try:
             self.conn = restarted(self.dsn, self.how.run, self.limit, before)
         except NotAnswering as error:
-            raise NotAnswering(with_log(str(error), log)) from error
+            raise NotAnswering(with_log(str(error), log), error.cause) from error
         with suppress(MrTunerError):
             live.lock(self.conn)
 
@@ -318,17 +320,32 @@ class SettingsTransaction(Transaction):
             return False
         return row.setting != one.in_force and not self._gives(row, one.before)
 
-    def _after_failed_restart(self, reason: str) -> None:
-        """Bring back a server that is down: restore its file, then use its owner's method."""
-        if not self._reachable():
-            raise ApplyError(f"the server is down: {reason}", self._by_hand())
+    def _after_failed_restart(self, failed: NotAnswering) -> None:
+        """Bring back a server that is down: restore its file, then use its owner's method.
+
+        One that is still starting gets its file only. One that may run is left alone.
+        """
+        here = self._reachable()
+        starting = here and failed.cause is ConnectCause.STARTING
+        if not starting and (failed.cause not in MAY_BE_DOWN or (here and self._runs())):
+            raise ApplyError(f"the server may run, but gives no session: {failed}", _AGAIN)
+        if not here:
+            raise ApplyError(f"the server is down: {failed}", self._by_hand())
         with self._step(State.REVERTING, f"put back {self._file()}"):
             replace_file(self._file(), self._old_text())
+        back = f"{failed}; its old settings are back in {self._file()}"
+        if starting:
+            raise ApplyError(
+                f"the server is not up yet: {back}",
+                "Wait until it accepts connections, then run again to verify.",
+            )
         method = self.how.start or self.how.run
         if method is None:
+            raise ApplyError(f"the server is down: {back}", "Start it, then run again to verify.")
+        if not ended(0):
             raise ApplyError(
-                f"the server is down: {reason}; its old settings are back in {self._file()}",
-                "Start it, then run again to verify.",
+                f"the server is down, and its restart command still runs: {back}",
+                "Wait until that has ended, then run again to verify.",
             )
         with self._step(State.REVERTING, "start"):
             self._start(method)
@@ -338,8 +355,11 @@ class SettingsTransaction(Transaction):
         try:
             self.conn = started(self.dsn, method, self.how.patience or self.limit)
         except NotAnswering as error:
+            down = error.cause in MAY_BE_DOWN
             raise ApplyError(
-                f"the server does not start even with its old settings: {error}",
+                f"the server does not start even with its old settings: {error}"
+                if down
+                else f"the server has its old settings, but gives no session: {error}",
                 f"See its log; the settings are in {self._file()}.",
             ) from error
 
@@ -350,6 +370,13 @@ class SettingsTransaction(Transaction):
         if self.change.method == "include file":
             return os.access(self._file().parent, os.W_OK)
         return belongs_to(self._file().parent, self.change.system_identifier)
+
+    def stopped_here(self) -> bool:
+        """Whether its files are on this machine, may be replaced, and no server runs from them."""
+        return self._reachable() and not self._runs()
+
+    def _runs(self) -> bool:
+        return runs_from(self._file().parent)
 
     def _old_text(self) -> str | None:
         """The file with our entries as they were, keeping others' changes since.

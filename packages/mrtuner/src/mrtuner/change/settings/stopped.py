@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import Change, Outcome, ParameterChange, State
-from mrtuner.change.settings.data_directory import belongs_to, read_text, replace_file
+from mrtuner.change.settings.data_directory import belongs_to, read_text, replace_file, runs_from
 from mrtuner.change.settings.live import AUTO_CONF
 from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.change.settings.settings_transaction import SettingsTransaction
@@ -39,6 +37,14 @@ class StoppedUndo(SettingsTransaction):
             replace_file(self._file(), self._old_text())
         self._note(State.REVERTED, "reverted")
         return ()
+
+    def finish_or_put_back(self) -> Outcome:
+        """End an interrupted undo; if it is finished, start the server if there is a way to."""
+        if self.change.state is State.REVERTING:
+            return self.put_back()
+        self.carry_out()  # the older settings are those known to start
+        self.start()
+        return self.outcome("finished")
 
     def start(self) -> None:
         """Start the server and verify. ApplyError if it does not start with the old settings."""
@@ -123,10 +129,8 @@ def _require_stopped(directory: Path, done: Change) -> None:
             "written",
             "Run this on the server's machine as its owner, or name it: --data-directory DIR.",
         )
-    with suppress(OSError, ValueError):
-        pid = int((directory / "postmaster.pid").read_text().split("\n", 1)[0])
-        if "postgres" in Path(f"/proc/{pid}/comm").read_text() and os.getpid() != pid:
-            raise Refused(
-                f"a server runs from {directory}",
-                "Undo over a connection to it: mrtuner undo DSN.",
-            )
+    if runs_from(directory):
+        raise Refused(
+            f"a server runs from {directory}",
+            "Undo over a connection to it: mrtuner undo DSN.",
+        )
