@@ -415,6 +415,14 @@ def test_work_mem_is_not_made_useless_where_it_is_not_alone_to_blame() -> None:
     assert fits.work_mem >= 256 * 1024
 
 
+@pytest.mark.parametrize(("major", "name"), [(18, "io_workers"), (19, "io_max_workers")])
+def test_no_workers_are_added_where_the_worst_case_does_not_fit(major: int, name: str) -> None:
+    """Their 1 GB of work_mem for each of 500 sessions is beyond 32 GB already."""
+    situation = live({"work_mem": str(GIB // 1024), "max_connections": "500"}, major, cpus=Cpus(64))
+    assert solve(situation).advice[name].changes, "else there is nothing to hold back"
+    assert not settle(situation).advice[name].changes
+
+
 LOWERED: Final = {
     "work_mem": "262144", "maintenance_work_mem": "4194304", "autovacuum_work_mem": "1048576",
     "autovacuum_max_workers": "10", "max_parallel_workers": "32",

@@ -34,12 +34,11 @@ if TYPE_CHECKING:
 NEED_MEMORY: Final = (
     "shared_buffers", "wal_buffers", "max_connections", "work_mem", "hash_mem_multiplier",
     "maintenance_work_mem", "autovacuum_work_mem", "autovacuum_max_workers",
-    "max_parallel_workers", "max_worker_processes",
+    "max_parallel_workers", "max_worker_processes", "io_workers", "io_max_workers",
 )  # fmt: skip
 #: Rules that the budget depends on: besides those, whether autovacuum runs.
 COUNTED: Final = frozenset({
-    *NEED_MEMORY, "autovacuum", "autovacuum_worker_slots", "io_method", "io_workers",
-    "io_max_workers",
+    *NEED_MEMORY, "autovacuum", "autovacuum_worker_slots", "io_method",
 })  # fmt: skip
 #: Below so many sessions, ten more or fewer make much of a difference.
 FEW: Final = 50
