@@ -367,6 +367,7 @@ def test_a_load_that_hangs_fails_soon_and_its_sessions_end(
     told = list[Event]()
     measuring = replace(measurements(own, tmp_path, workload), progress=told.append)
     measuring.warm_up({})
+    measuring.race({}, {}, 1, lambda _raced: False, "the advice")  # shows how long one takes
     with pytest.raises(MrTunerError, match="pgbench did not end within 5 s"):
         measuring.race({}, {"work_mem": "7MB"}, 1, lambda _raced: False, "trial 1")
     asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
