@@ -282,6 +282,10 @@ class Search:
         """What it starts from, in words."""
         return "the settings in force" if self.live else "the advice"
 
+    def name(self, number: int) -> str:
+        """What a trial is called: ``trial 3``; number 0, ``the advice``."""
+        return f"trial {number}" if number else self.start
+
     def side(self, number: int) -> Settings:
         """The settings of a trial; of number 0, the advice."""
         return self.advice if number == 0 else self.trials[number - 1].settings

@@ -265,7 +265,7 @@ class Procedure:
         )  # fmt: skip
         search.trials.append(done)
         self.keep(search)
-        self.tell(f"{what}: {said(done)}")
+        self.tell(f"{what}: {_said(done, search.name(best))}")
         if error is not None and self._failing():
             raise error
         return done
@@ -373,12 +373,11 @@ class Procedure:
         self.keep(search)
 
 
-def said(trial: Trial) -> str:
+def _said(trial: Trial, against: str) -> str:
     """Return how a trial ended, in words."""
     if not trial.pairs:
         return f"{trial.outcome}: {trial.because}"
-    gain, on = compare(trial.pairs).gain, trial.against
-    against = f"trial {on}" if on else "the start"
+    gain = compare(trial.pairs).gain
     return f"{gain:+.1%} on {against}, {trial.outcome}: {trial.because}"
 
 

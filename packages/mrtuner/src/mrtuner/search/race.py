@@ -55,8 +55,8 @@ def stop(raced: Raced) -> str | None:
     fell = [b / a for a, b in raced.pairs if b < _COLLAPSED_TWICE * a]
     if len(fell) > 1 or any(one < _COLLAPSED for one in fell):
         return f"it fell to {min(fell):.0%} of what it raced"
-    if raced.failed[1] > raced.failed[0] + _ERRORS:
-        return f"{raced.failed[1]:.1%} of its transactions failed"
+    if (why := _failed(raced)) is not None:
+        return why
     slow = sum(1 for a, b in raced.slowest if b > _SLOW * a)
     if slow >= _SLOW_PAIRS:
         return f"its p99 latency was over {_SLOW:g} times that of what it raced in {slow} pairs"
@@ -74,11 +74,16 @@ def lost(raced: Raced) -> str | None:
 
 def harm(raced: Raced) -> tuple[str, ...]:
     """Return why a race that was not stopped confirms nothing: none, or one reason."""
-    if raced.failed[1] > raced.failed[0] + _ERRORS:
-        return (f"{raced.failed[1]:.1%} of its transactions failed",)
+    if (why := _failed(raced)) is not None:
+        return (why,)
     if raced.slowest and (slower := compare(raced.slowest).ratio) > _SLOW:
         return (f"its p99 latency was {slower:.2g} times that of what it raced",)
     return ()
+
+
+def _failed(raced: Raced) -> str | None:
+    before, now = raced.failed
+    return f"{now:.1%} of its transactions failed" if now > before + _ERRORS else None
 
 
 def outcome(raced: Raced, wanted: int) -> tuple[Outcome, str]:

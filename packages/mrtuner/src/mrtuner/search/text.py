@@ -121,11 +121,6 @@ def gain(one: Trial) -> str:
     return percent(compare(one.pairs).ratio) if one.pairs else "unknown"
 
 
-def against(search: Search, one: Trial) -> str:
-    """Return what a trial raced: ``trial 3``, ``the advice``."""
-    return f"trial {one.against}" if one.against else search.start
-
-
 def changed(search: Search, one: Trial) -> str:
     """Return where a trial differs from the advice, in the settings that are searched."""
     if one.origin in _ORIGINS:
@@ -185,7 +180,7 @@ def _trials(search: Search, look: Look) -> Iterator[str]:
         return
     yield from heading(plural(len(search.trials), "trial"), look)
     rows = [
-        (str(one.number), one.origin, gain(one), against(search, one), one.outcome,
+        (str(one.number), one.origin, gain(one), search.name(one.against), one.outcome,
          changed(search, one))
         for one in search.trials
     ]  # fmt: skip
