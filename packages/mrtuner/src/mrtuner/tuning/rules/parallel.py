@@ -69,9 +69,8 @@ def max_parallel_workers_per_gather_by_workload(
 ) -> Verdict:
     """Half the CPUs, up to 16, where a few large queries run. At most two where many small ones do:
     more would only take workers from each other. Never more than half of the workers that memory
-    allows. Half of what is in force if there is a worker for
-    each CPU and yet a fifth of those planned could not start. A plan that counts on workers which
-    never come is the wrong plan.
+    allows. Half of what is in force if there is a worker for each CPU and yet a fifth of those
+    planned could not start. A plan that counts on workers which never come is the wrong plan.
     """
     if workers and workers.missing >= MANY_MISSING and _one_for_each_cpu(situation):
         now = int(situation.running.get("max_parallel_workers_per_gather", 2))

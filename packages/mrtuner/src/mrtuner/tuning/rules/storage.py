@@ -7,7 +7,7 @@ from math import ceil
 from mrtuner.formats.line import LINUX
 from mrtuner.formula.expression import CPUS, greatest, least
 from mrtuner.inputs import Storage, Workload
-from mrtuner.tuning.budget import SPARED, Chosen, limited
+from mrtuner.tuning.budget import SPARED, USUAL_IO_WORKERS, Chosen, limited
 from mrtuner.tuning.measured import FLUSH_AFTER
 from mrtuner.tuning.situation import BufferWrites, Cpus, Situation
 from mrtuner.tuning.verdict import Basis, Change, Keep, Offer, OwnValue, Unknown, Verdict, rule
@@ -216,8 +216,8 @@ def io_workers_by_cpus(situation: Situation, chosen: Chosen) -> Verdict:
     """A quarter of the CPUs, three at least (the default) and 32 at most; with their page tables no
     more than the memory budget spares.
     """
-    wanted = greatest(3, least(32, CPUS / 4))
-    to = limited("io_workers", wanted, chosen, situation, fewest=3)
+    wanted = greatest(USUAL_IO_WORKERS, least(32, CPUS / 4))
+    to = limited("io_workers", wanted, chosen, situation, fewest=USUAL_IO_WORKERS)
     because = "a quarter of the CPUs, from three to 32" if to is wanted else SPARED
     return _without_workers(situation) or Change(to, because)
 
@@ -229,7 +229,7 @@ def io_max_workers_by_cpus(situation: Situation, chosen: Chosen) -> Verdict:
     """
     wanted = greatest(8, least(32, CPUS / 2))
     return _without_workers(situation) or Change(
-        limited("io_max_workers", wanted, chosen, situation, fewest=3),
+        limited("io_max_workers", wanted, chosen, situation, fewest=USUAL_IO_WORKERS),
         "the pool grows as needed, up to this size",
     )
 
