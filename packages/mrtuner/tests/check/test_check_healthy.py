@@ -194,10 +194,9 @@ def test_a_server_at_work_has_no_finding(new_cluster: NewCluster) -> None:
 
 #: It counts for them alone, or refuses what heals them elsewhere.
 OF_THE_PRIMARY = {
-    "checkpoints-forced", "sequence-exhausted", "key-exhausted", "invalid-index", "duplicate-index",
-    "unused-index",
-    "never-analyzed", "wraparound", "vacuum-behind", "horizon-held", "subscription-stopped",
-    "extension-outdated", "override-undoes-advice",
+    "checkpoints-forced", "sequence-exhausted", "key-exhausted", "invalid-index",
+    "duplicate-index", "unused-index", "never-analyzed", "wraparound", "vacuum-behind",
+    "horizon-held", "subscription-stopped", "extension-outdated", "override-undoes-advice",
 }  # fmt: skip
 
 

@@ -29,7 +29,6 @@ from rdstune.group.sizes import Size, sizes
 #: Share of the room under the ceiling that work_mem may fill, tried in this order: the family's
 #: defaults and worker slots beyond the rule's number take some of it too.
 ROOM: Final = (0.97, 0.9, 0.8, 0.6, 0.4)
-#: Used where the volume's size is not given.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

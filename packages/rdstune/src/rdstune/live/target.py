@@ -17,7 +17,6 @@ from mrtuner.aws.session import region_of
 from mrtuner.catalog.families import ENGINES
 from mrtuner.errors import BadValue
 
-#: Engines whose groups we support.
 #: Statuses with no work under way. Source: RDS User Guide, "Viewing DB instance status".
 AT_REST: Final = frozenset({
     "available", "backing-up", "storage-optimization", "configuring-log-exports",
