@@ -180,7 +180,17 @@ def test_conf_has_lz4_as_a_comment_with_its_condition_where_the_build_is_not_kno
     old = tune(*MACHINE[:-1], "14", "--format", "conf").stdout  # wal_compression = lz4 came with 15
     assert "#wal_compression" not in old
     assert "#default_toast_compression = lz4" in old
-    assert "lz4" not in tune(*MACHINE, "--format", "sql").stdout
+
+
+@pytest.mark.parametrize("form", ["sql", "markdown", "ansible", "docker", "cloudsql"])
+def test_other_formats_leave_lz4_out_and_say_so(form: str) -> None:
+    text = tune(*MACHINE, "--disk", "500GB", "--format", form).stdout
+    told = " ".join(row.strip().lstrip("#- ") for row in text.splitlines())
+    assert (
+        "Left out: wal_compression = lz4 and default_toast_compression = lz4. Only if the build "
+        "has lz4: SELECT enumvals FROM pg_settings" in told
+    )
+    assert not {"wal_compression", "default_toast_compression"} & set(parse(form, text))
 
 
 CONTAINERS = ("patroni", "cloudnativepg", "zalando", "crunchy", "docker", "helm")

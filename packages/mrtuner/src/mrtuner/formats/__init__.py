@@ -13,7 +13,7 @@ for hyphens. A module is loaded when its format is first used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -51,8 +51,19 @@ def render(format: str, lines: Sequence[Line], *, title: str = "") -> str:
     if chosen.linux or chosen.container:
         lines = [replace(one, condition="") if one.condition == LINUX else one for one in lines]
     taken = [line for line in checked(lines) if chosen.conditional or not line.condition]
-    note = "" if chosen.orders_standbys else _standbys_first(taken)
-    return chosen.write(taken, ". ".join(part for part in (title, note) if part))
+    notes = [title, *_left_out(line for line in lines if line not in taken)]
+    if not chosen.orders_standbys:
+        notes.append(_standbys_first(taken))
+    return chosen.write(taken, ". ".join(note for note in notes if note))
+
+
+def _left_out(lines: Iterable[Line]) -> Iterator[str]:
+    """Yield what a format cannot hold as a comment of its own: the settings by condition."""
+    by_condition: dict[str, list[str]] = {}
+    for line in lines:
+        by_condition.setdefault(line.condition, []).append(f"{line.name} = {line.value}")
+    for condition, settings in by_condition.items():
+        yield f"Left out: {enumerated(settings)}. {condition}"
 
 
 def _standbys_first(lines: Sequence[Line]) -> str:
