@@ -33,7 +33,7 @@ from mrtuner.postgres.connect import connect
 from mrtuner.search import procedure, record, server
 from mrtuner.search.conclusion import interval
 from mrtuner.search.model import Measured, Search, Settings, Trial
-from mrtuner.search.text import span
+from mrtuner.search.text import span, verdict
 from mrtuner.tables import aligned
 from mrtuner.units import Bytes, MiB, pretty_bytes
 from mrtuner.wording import plural
@@ -267,7 +267,7 @@ def _row(place: Path, name: str, seed: int, at_random: bool) -> dict[str, Any] |
         "trials": len(found.trials),
         "proposed": sum(one.origin == "proposed" for one in found.trials),
         "noise": _figures(found.calibration),
-        "found": found.result.found,
+        "ended": verdict(found), "found": found.result.found,
         "winner against the advice": _figures(found.confirmation),
         "result against the advice": _figures(found.result.measured)
         if found.result.found else None,
@@ -298,7 +298,7 @@ def _tell(rows: Sequence[Mapping[str, Any]]) -> None:
         (
             one["load"], one["proposals"], f"{one.get('trials', '')} ({one.get('proposed', '')})",
             ", ".join(one.get("binds", ())),
-            one.get("failed") or ended(one),
+            one.get("failed") or one["ended"],
             _gain(one.get("winner against the advice")), _gain(one.get("once more")), _changed(one),
         )
         for one in rows
@@ -311,14 +311,6 @@ def _tell(rows: Sequence[Mapping[str, Any]]) -> None:
         say(line)
     for line in summary(rows):
         say(line)
-
-
-def ended(one: Mapping[str, Any]) -> str:
-    """How a search ended: with nothing only if a verdict was possible."""
-    winner = one["winner against the advice"]
-    if one["found"]:
-        return "found"
-    return "no verdict" if winner is None or winner["refused"] else "nothing"
 
 
 def _changed(one: Mapping[str, Any]) -> str:
@@ -355,7 +347,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             f"unknown: {len(undecided)} of {len(found)} results may be slower than the advice by "
             f"over {DELTA:.0%}: their intervals once more reach so far"
         )
-    unjudged = [one for one in done if ended(one) == "no verdict"]
+    unjudged = [one for one in done if one["ended"] == "No verdict"]
     if unjudged:
         yield f"unknown: {len(unjudged)} of {len(done)} searches ended without a verdict"
     judged = [one for one in done if one not in unjudged]

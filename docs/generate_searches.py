@@ -88,10 +88,9 @@ def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
     if "failed" in one:
         return (*head, "", "", "", f"**unknown**: {one['failed']}", "", "", "")
     winner = one["winner against the advice"]
-    refused = " (no verdict)" if winner and winner["refused"] else ""
     return (
         *head, ", ".join(one["binds"]), f"{one['trials']} ({one['proposed']})", _gain(one["noise"]),
-        _gain(winner) + refused, _seen(winner),
+        _gain(winner), _seen(winner),
         _changed(one),
         _gain(one["once more"]) if one["found"] else "",
     )  # fmt: skip
@@ -106,9 +105,7 @@ def _changed(one: Mapping[str, Any]) -> str:
     found = one["differences"]
     if len(found) > _NAMED:
         return f"{len(found)} settings ({_FROM.get(one['from'], 'proposed')})"
-    winner = one["winner against the advice"]
-    nothing = "no verdict" if winner is None or winner["refused"] else "nothing"
-    return ", ".join(f"`{each['name']}` = {each['found']}" for each in found) or nothing
+    return ", ".join(f"`{each['name']}` = {each['found']}" for each in found) or one["ended"]
 
 
 def _gain(seen: Mapping[str, Any] | None) -> str:

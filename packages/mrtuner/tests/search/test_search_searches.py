@@ -66,17 +66,15 @@ def test_both_sides_have_the_advice_and_restart_as_those_wanted_would(
 
 
 def test_a_search_without_a_verdict_is_not_one_that_found_nothing(searches: ModuleType) -> None:
-    def row(load: str, proposed: int, refused: list[str] | None) -> dict[str, object]:
-        winner = None if refused is None else {"refused": refused, "ratio": 1.0}
+    def row(load: str, proposed: int, ended: str) -> dict[str, object]:
         return {
             "load": load, "seed": 1, "proposals": "TPE", "proposed": proposed, "found": False,
-            "held": False, "once more": None, "winner against the advice": winner,
-            "differences": [],
+            "held": False, "once more": None, "differences": [], "ended": ended,
         }  # fmt: skip
 
-    rows = [row("same", 1, []), row("same", 2, ["noisy"]), row("tpcb", 3, []), row("x", 4, None)]
-    assert [searches.ended(one) for one in rows] == [
-        "nothing", "no verdict", "nothing", "no verdict",
+    rows = [
+        row("same", 1, "Nothing found"), row("same", 2, "No verdict"),
+        row("tpcb", 3, "Nothing found"), row("x", 4, "No verdict"),
     ]  # fmt: skip
     said = list(searches.summary(rows))
     assert "unknown: 2 of 4 searches ended without a verdict" in said
