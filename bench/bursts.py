@@ -67,7 +67,7 @@ def _options() -> argparse.ArgumentParser:
 
 
 def _fill(cluster: Cluster) -> None:
-    with connect(cluster.dsn()) as session:
+    with connect(cluster.dsn(), own_search_path=True) as session:
         session.execute(
             "CREATE TABLE account AS SELECT n AS id, 0 AS balance, repeat('x', 100) AS filler "
             f"FROM generate_series(1, {ROWS}) AS n".encode()
@@ -81,7 +81,7 @@ def _fill(cluster: Cluster) -> None:
 
 def _burst(cluster: Cluster, seconds: float) -> tuple[int, int]:
     """Update random rows for so long; return the bytes of WAL and the checkpoints it forced."""
-    with connect(cluster.dsn()) as session:
+    with connect(cluster.dsn(), own_search_path=True) as session:
         before = counters(session)
         end = time.monotonic() + seconds
         while time.monotonic() < end:

@@ -53,7 +53,7 @@ def _server(connections: int) -> Iterator[Cluster]:
     cluster = Cluster.create(binaries, scratch_directory(), settings)
     try:
         with cluster:
-            with connect(cluster.dsn()) as session:
+            with connect(cluster.dsn(), own_search_path=True) as session:
                 session.execute("CREATE EXTENSION pg_stat_statements")
             program = str(find_pgbench(binaries))
             subprocess.run(

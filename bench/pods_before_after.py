@@ -210,7 +210,7 @@ def measured(application: Application, state: State, seconds: float) -> dict[str
 def prepared(application: Application, cluster: Cluster) -> str:
     """Create what the application needs in the database; return its URL."""
     if application.structure is not None:
-        with connect(cluster.dsn()) as session:
+        with connect(cluster.dsn(), own_search_path=True) as session:
             session.execute((application.folder / application.structure).read_bytes())
     return database_pooled.url(cluster)
 

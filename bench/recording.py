@@ -98,7 +98,7 @@ def main(arguments: Sequence[str]) -> None:
     seen: list[dict[str, Seen]] = []
     try:
         with cluster, TemporaryDirectory(prefix="mrtuner-recording-") as store:
-            with connect(cluster.dsn()) as session:
+            with connect(cluster.dsn(), own_search_path=True) as session:
                 session.execute("CREATE EXTENSION pg_stat_statements")
             _pgbench(program, cluster, "--initialize", f"--scale={given.scale}", "--quiet")
             for number, variants_in_order in enumerate(

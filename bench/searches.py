@@ -191,7 +191,7 @@ def _arranged(name: str, place: Path, at_random: bool) -> Iterator[None]:
     def fill(own: server.OwnServer, scale: int, program: Path) -> None:
         before[2](own, scale, program)
         if load.tables:
-            with connect(own.site.cluster.dsn(DATABASE)) as session:
+            with connect(own.site.cluster.dsn(DATABASE), own_search_path=True) as session:
                 session.execute(load.tables.encode())
                 session.execute("VACUUM ANALYZE")
                 session.execute("CHECKPOINT")

@@ -118,7 +118,7 @@ def running(example: Example) -> Iterator[str]:
         primary = _started(stack, example.settings)
         if example.standby:
             _follow(stack, primary)
-        with connect(primary.dsn()) as connection:
+        with connect(primary.dsn(), own_search_path=True) as connection:
             for statement in example.statements:
                 connection.execute(statement.encode())
         yield primary.dsn()

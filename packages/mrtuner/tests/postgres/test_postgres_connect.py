@@ -14,11 +14,14 @@ from pathlib import Path
 
 import pytest
 from conftest import PASSWORD, NewCluster
+from psycopg import Error
 
+import mrtuner
 from machine import program
 from mrtuner.errors import ConnectError, MrTunerError, UsageError
 from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.connect import connect, masked, translated
+from mrtuner.postgres.explain import explaining
 from mrtuner.postgres.server_user import scratch_directory
 from servers import sql
 
@@ -36,6 +39,50 @@ def test_a_session_says_who_it_is_and_commits_by_itself(embedded: Cluster) -> No
         assert conn.autocommit
         assert conn.execute("SHOW application_name").fetchone() == ("mrtuner",)
     assert conn.closed
+
+
+PLANTED = (
+    "CREATE DATABASE planted",
+    "ALTER DATABASE planted SET search_path = evil, pg_catalog",
+)
+SIGNATURES = (
+    "pg_backend_pid() RETURNS int", "current_database() RETURNS name", "now() RETURNS timestamptz",
+    "pg_is_in_recovery() RETURNS bool", "current_setting(text) RETURNS text",
+    "current_setting(text, bool) RETURNS text", "set_config(text, text, bool) RETURNS text",
+    "to_regclass(text) RETURNS regclass", "inet_client_port() RETURNS int",
+    "pg_postmaster_start_time() RETURNS timestamptz",
+)  # fmt: skip
+
+
+def test_what_others_created_under_the_name_of_a_function_is_never_called(
+    embedded: Cluster,
+) -> None:
+    """The owner of a database may put a schema before pg_catalog in search_path: CVE-2018-1058."""
+    sql(embedded.dsn(), *PLANTED)
+    dsn = embedded.dsn("planted")
+    body = "LANGUAGE plpgsql AS $$BEGIN RAISE 'planted'; END$$"
+    try:
+        sql(
+            dsn, "CREATE SCHEMA evil", "CREATE TABLE evil.orders (id int PRIMARY KEY, note text)",
+            *(f"CREATE FUNCTION evil.{one} {body}" for one in SIGNATURES),
+            "CREATE VIEW evil.pg_settings AS SELECT evil.now() AS name, evil.now() AS setting",
+        )  # fmt: skip
+        with pytest.raises(Error, match="planted"):
+            sql(dsn, "SELECT now()")
+        with connect(dsn) as conn:
+            row = conn.execute("SELECT now() IS NULL, count(*) > 300 FROM pg_settings").fetchone()
+            assert row == (False, True)
+        found = mrtuner.check(dsn)
+        assert not [one for one in found.unjudged if "planted" in one.why]
+        assert mrtuner.tune(dsn)["shared_buffers"].value
+        with connect(dsn) as conn, explaining(conn, trusted=True) as explainer:
+            lines = explainer.text("SELECT * FROM orders")  # in the path of the statement's role
+            assert "Seq Scan on orders" in lines[0]
+            assert explainer.in_force(["work_mem"]) == {"work_mem": "4MB"}
+        with connect(dsn, own_search_path=True) as conn:
+            assert conn.execute("SHOW search_path").fetchone() == ("evil, pg_catalog",)
+    finally:
+        sql(embedded.dsn(), "DROP DATABASE planted WITH (FORCE)")
 
 
 def test_the_password_may_come_from_the_environment(

@@ -115,9 +115,14 @@ _BROKEN: Final = r"(invalid|bad) .*(value|option|port|integer)|could not match \
 
 
 def connect(
-    dsn: str, *, timeout: int = 10, through_pooler: bool = False, console: bool = False
-) -> Connection:
+    dsn: str, *, timeout: int = 10, through_pooler: bool = False, console: bool = False,
+    own_search_path: bool = False,
+) -> Connection:  # fmt: skip
     """Open a session in autocommit; `with connect(dsn) as conn:` closes it.
+
+    A name without a schema means PostgreSQL's own object, whatever others created under that name:
+    search_path is empty. `own_search_path` leaves that of the role, for statements of the user's.
+    So do the sessions of a pooler, which other clients use after us.
 
     `timeout` [s] applies to each address tried; `connect_timeout`, of the string, a service or
     PGCONNECT_TIMEOUT, takes precedence. Raises UsageError for an invalid string and for a server
@@ -137,7 +142,9 @@ def connect(
         if console:
             _require_console(conn)
         else:
-            _examine(conn, parameters, through_pooler)
+            pooled = _examine(conn, parameters, through_pooler)
+            if not pooled and not own_search_path:
+                conn.execute("SELECT pg_catalog.set_config('search_path', '', false)")
     except BaseException:
         conn.close()
         raise
@@ -359,8 +366,8 @@ def _first_line(text: str) -> str:
     return line.removeprefix("connection failed: ").removeprefix("connection is bad: ").rstrip(".")
 
 
-def _examine(conn: Connection, parameters: dict[str, Any], through_pooler: bool) -> None:
-    """Raise unless this is a session with a supported server, without a pooler."""
+def _examine(conn: Connection, parameters: dict[str, Any], through_pooler: bool) -> bool:
+    """Raise unless this is a session with a supported server; return whether a pooler lends it."""
     with translated():
         pooler = _pooler(conn, parameters)
     if pooler and not through_pooler:
@@ -372,6 +379,7 @@ def _examine(conn: Connection, parameters: dict[str, Any], through_pooler: bool)
         raise UsageError(
             f"PostgreSQL {version} is too old", f"PostgreSQL {SUPPORTED} are supported."
         )
+    return pooler is not None
 
 
 def _pooler(conn: Connection, parameters: dict[str, Any]) -> str | None:
@@ -384,7 +392,7 @@ def _pooler(conn: Connection, parameters: dict[str, Any]) -> str | None:
     if _is_console(conn):
         return "pgbouncer"
     row = conn.execute(
-        "SELECT pg_backend_pid(), current_setting('neon.timeline_id', true)"
+        "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('neon.timeline_id', true)"
     ).fetchone()
     pid, neon = row or (None, None)
     if pid == conn.info.backend_pid:

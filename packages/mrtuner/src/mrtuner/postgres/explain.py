@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mrtuner.errors import MissingPart, Refused
 from mrtuner.postgres.connect import translated
-from mrtuner.postgres.reader import refused
+from mrtuner.postgres.reader import refused, with_schema
 from mrtuner.postgres.sql import query
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def top_statements(conn: Connection, number: int) -> tuple[Statement, ...]:
                 "pg_stat_statements here, and give the server time to work.",
             )
         with conn.cursor(row_factory=dict_row) as cursor:
-            text = query("statements_top", conn.info.server_version)
+            text = with_schema(conn, query("statements_top", conn.info.server_version))
             try:
                 rows = cursor.execute(text, (number,)).fetchall()
             except errors.ObjectNotInPrerequisiteState:
@@ -122,6 +122,7 @@ def explaining(conn: Connection, *, trusted: bool = False) -> Iterator[Explainer
         try:
             conn.execute(f"SET LOCAL statement_timeout = {_PATIENCE}")
             conn.execute(f"SET LOCAL lock_timeout = {_LOCK_PATIENCE}")
+            conn.execute("SET LOCAL search_path TO DEFAULT")  # that of the statements
             yield Explainer(conn)
         finally:
             if not conn.closed:
@@ -155,7 +156,7 @@ class Explainer:
         self.conn.execute("SAVEPOINT explained")
         try:
             for name, value in settings.items():
-                self.conn.execute("SELECT set_config(%s, %s, true)", (name, value))
+                self.conn.execute("SELECT pg_catalog.set_config(%s, %s, true)", (name, value))
             return self.conn.execute(self._command(text, form).encode()).fetchall()
         except psycopg.OperationalError as error:
             if self.conn.closed or self.conn.broken:
@@ -170,7 +171,8 @@ class Explainer:
     def in_force(self, names: list[str]) -> dict[str, str]:
         """Return these settings of the session, in the format of SHOW, without unknown ones."""
         rows = self.conn.execute(
-            "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY(%s)"
+            "SELECT name, pg_catalog.current_setting(name) FROM pg_catalog.pg_settings"
+            " WHERE name = ANY(%s)"
             " AND context IN ('user', 'superuser')",
             (names,),
         ).fetchall()
@@ -192,7 +194,8 @@ class Explainer:
         self.conn.execute(f"PREPARE {_NAME} AS {text}".encode())
         self._prepared = text
         row = self.conn.execute(
-            "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = %s",
+            "SELECT pg_catalog.cardinality(parameter_types)"
+            " FROM pg_catalog.pg_prepared_statements WHERE name = %s",
             (_NAME,),
         ).fetchone()
         values = ", ".join(["NULL"] * (row[0] if row else 0))

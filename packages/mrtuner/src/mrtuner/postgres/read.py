@@ -240,7 +240,7 @@ def _role_spills(reader: Reader, extensions: Collection[str]) -> tuple[RoleSpill
 def _statements(reader: Reader, extensions: Collection[str], name: str, fact: str) -> list[Row]:
     if "pg_stat_statements" not in extensions:
         return []
-    return reader.rows_if_allowed(name, fact, SEE_STATS, first="extension_schema")
+    return reader.rows_if_allowed(name, fact, SEE_STATS)
 
 
 def _conflicts(reader: Reader) -> Conflicts | None:

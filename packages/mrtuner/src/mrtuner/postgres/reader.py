@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.facts import Missing
-from mrtuner.postgres.sql import query
+from mrtuner.postgres.sql import OLDEST, query
 
 if TYPE_CHECKING:
     import psycopg
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+#: As in the scripts of an extension.
+_EXTENSION_SCHEMA: Final = b"@extschema@"
 SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
 
 
@@ -48,13 +50,12 @@ class Reader:
         return self.rows(name)[0]
 
     def rows_if_allowed(
-        self, name: str, fact: str, hint: str | None = None, *, first: str | None = None,
+        self, name: str, fact: str, hint: str | None = None, *,
         values: Sequence[object] | None = None,
     ) -> list[Row]:  # fmt: skip
         """Return the rows, or none plus a Missing `fact` if the role, a lock or the server forbids.
 
-        The query `first` runs before, in the same transaction. One fact that cannot be read does
-        not lose the others: only a session that ended raises.
+        One fact that cannot be read does not lose the others: only a session that ended raises.
         """
         import psycopg
 
@@ -65,8 +66,6 @@ class Reader:
                     "set_config('statement_timeout', %s, true)",
                     [self.patience.lock, self.patience.statement],
                 )
-                if first:
-                    self.rows(first)
                 return self.rows(name, values)
         except psycopg.Error as error:
             if self.conn.closed or error.sqlstate is None:
@@ -87,8 +86,22 @@ def rows_of(
     """Return all rows of a query by its name, as dictionaries."""
     from psycopg.rows import dict_row
 
+    text = with_schema(conn, query(name, version_num))
     with conn.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query(name, version_num), values).fetchall()
+        return cursor.execute(text, values).fetchall()
+
+
+def with_schema(conn: Connection, text: bytes) -> bytes:
+    """Return a query with the schema of pg_stat_statements in place of @extschema@.
+
+    In search_path, that schema would bring functions of others along. Without the extension, the
+    server refuses the query.
+    """
+    if _EXTENSION_SCHEMA not in text:
+        return text
+    found = conn.execute(query("extension_schema", OLDEST)).fetchone()
+    schema = found[0] if found else "pg_catalog"
+    return text.replace(_EXTENSION_SCHEMA, schema.encode())
 
 
 def not_read(fact: str, error: psycopg.Error, hint: str | None = None) -> Missing:

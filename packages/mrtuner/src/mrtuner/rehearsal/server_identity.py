@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
 _ALWAYS: Final[LiteralString] = (
-    "pg_postmaster_start_time(), pg_is_in_recovery(),"
-    " host(inet_server_addr()) || ':' || inet_server_port()"
+    "pg_catalog.pg_postmaster_start_time(), pg_catalog.pg_is_in_recovery(),"
+    " pg_catalog.host(pg_catalog.inet_server_addr()) || ':' || pg_catalog.inet_server_port()"
 )
 #: pg_control_checkpoint() would show the timeline too, but only after the checkpoint that follows
 #: a promotion. Source: xlogfuncs.c, pg_walfile_name.
 _TIMELINE: Final[LiteralString] = (
-    "CASE WHEN NOT pg_is_in_recovery()"
-    " THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int END"
+    "CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN ('x' || pg_catalog.left("
+    "pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8))::bit(32)::int END"
 )
-_SYSTEM: Final[LiteralString] = "(SELECT system_identifier FROM pg_control_system())"
+_SYSTEM: Final[LiteralString] = "(SELECT system_identifier FROM pg_catalog.pg_control_system())"
 
 
 @dataclass(frozen=True, slots=True)

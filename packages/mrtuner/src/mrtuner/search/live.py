@@ -257,7 +257,7 @@ def _by_administrator(error: ConnectError) -> bool:
 def statement_times(session: Connection) -> Statements | None:
     """Read pg_stat_statements; None if it is not there or hides statements from this role."""
     reader = Reader(session, session.info.server_version)
-    rows = reader.rows_if_allowed("statement_times", "statements", first="extension_schema")
+    rows = reader.rows_if_allowed("statement_times", "statements")
     if reader.missing or any(row["id"] is None for row in rows):
         return None
     return {(row["role"], row["id"]): (float(row["calls"]), row["ms"]) for row in rows}

@@ -248,7 +248,7 @@ def _open(proof: TableComparison) -> str:
 
 _RELATION: Final = (
     "SELECT c.oid, c.oid::regclass::text, greatest(c.reltuples, 1)::float8 "
-    "FROM pg_catalog.pg_class AS c WHERE c.oid = to_regclass(%s::text)"
+    "FROM pg_catalog.pg_class AS c WHERE c.oid = %s"
 )
 _KEY: Final = (
     "SELECT a.attname, format_type(a.atttypid, a.atttypmod) "
@@ -264,7 +264,10 @@ _COLUMNS: Final = (
 
 
 def _shape(conn: Connection, table: str) -> _Shape:
-    found = conn.execute(_RELATION, (table,)).fetchone()
+    with conn.transaction():
+        conn.execute("SET LOCAL search_path TO DEFAULT")  # the table is named as the user does
+        oid = conn.execute("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid", (table,)).fetchone()
+    found = conn.execute(_RELATION, oid).fetchone()
     if found is None:
         raise UsageError(f"table {table} does not exist", "Write it as in SQL, with its schema.")
     oid, relation, estimated = found

@@ -230,7 +230,7 @@ def _replay(wish: Wish, dsn: str) -> Replay:
             "pg_stat_statements has no statements of that database",
             "Give the database in the connection string, and let the application run for a while.",
         )
-    with connect(dsn) as session:
+    with connect(dsn, own_search_path=True) as session:
         found = replay(session, statements, seed=wish.seed or 0, writes=wish.writes)
     if not found.scripts:
         why = "; ".join(dict.fromkeys(one.why for one in found.left_out))

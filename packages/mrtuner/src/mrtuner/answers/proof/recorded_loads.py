@@ -72,7 +72,7 @@ def recorded(
         for name, server in servers.items()
     ]
     for one in found if statements else ():
-        with translated(), connect(one.dsn) as session:
+        with translated(), connect(one.dsn, own_search_path=True) as session:
             session.execute(f"CREATE EXTENSION IF NOT EXISTS {STATEMENTS}")
     stop = threading.Event()
     thread = threading.Thread(

@@ -105,7 +105,7 @@ def replayed(inside: str, statements: Sequence[SearchedStatement], seed: int) ->
         )
         for number, one in enumerate(statements)
     ]
-    with connect(inside) as session:
+    with connect(inside, own_search_path=True) as session:
         found = replay(session, known, seed=seed, writes=True)
     if [one.text for one in found.statements] != [
         one.text for one in statements if one.left_out is None

@@ -269,7 +269,7 @@ class Preparation:
 
 def _set_up(workload: Workload, dsn: str, scale: int) -> None:
     if workload.setup is not None:
-        with connect(dsn) as session:
+        with connect(dsn, own_search_path=True) as session:
             session.execute(workload.setup.encode())
     prepare(workload, dsn, scale)
 

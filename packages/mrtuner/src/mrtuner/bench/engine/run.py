@@ -153,7 +153,7 @@ def first_touch(dsn: str, *, writing: bool) -> float:
     """
     query: LiteralString = "SELECT abalance FROM pgbench_accounts WHERE aid = 1"
     change: LiteralString = "UPDATE pgbench_accounts SET abalance = abalance WHERE aid = 1"
-    with connect(dsn) as session:
+    with connect(dsn, own_search_path=True) as session:
         began = time.monotonic()
         session.execute(change if writing else query)
         return time.monotonic() - began

@@ -16,7 +16,9 @@ from mrtuner.postgres.connect import connect, resolved, translated
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection as Session
 
-_SETTINGS: Final[LiteralString] = "SELECT name, setting FROM pg_settings WHERE name = ANY (%s)"
+_SETTINGS: Final[LiteralString] = (
+    "SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY (%s)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,9 @@ def between(session: Session) -> str | None:
     A server reports its backend's process id at login; a pooler has to make one up. A proxy
     connects to the server from a port that is not ours; so may address translation.
     """
-    row = session.execute("SELECT pg_backend_pid(), inet_client_port()").fetchone()
+    row = session.execute(
+        "SELECT pg_catalog.pg_backend_pid(), pg_catalog.inet_client_port()"
+    ).fetchone()
     pid, port = row or (None, None)
     if pid != session.info.backend_pid:
         return "a pooler"

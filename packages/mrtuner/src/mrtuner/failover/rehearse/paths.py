@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 #: The probes use psycopg, so its defaults apply where the string says nothing.
 _DRIVER: Final = "psycopg"
 _FACTS: Final[LiteralString] = """
-SELECT current_database(), pg_is_in_recovery(),
-       has_database_privilege(current_database(), 'CREATE'),
-       current_setting('max_connections')::int
-       - current_setting('superuser_reserved_connections')::int
-       - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int
+SELECT pg_catalog.current_database(), pg_catalog.pg_is_in_recovery(),
+       pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
+       pg_catalog.current_setting('max_connections')::int
+       - pg_catalog.current_setting('superuser_reserved_connections')::int
+       - (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity
+          WHERE backend_type = 'client backend')::int
 """
 
 

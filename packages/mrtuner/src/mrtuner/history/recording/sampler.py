@@ -14,7 +14,8 @@ from mrtuner.facts import Missing
 from mrtuner.history.recording.program import Place, Rows
 from mrtuner.history.recording.source import HIDES, Source, Type
 from mrtuner.postgres.local import postmaster
-from mrtuner.postgres.reader import refused, rows_of
+from mrtuner.postgres.reader import refused, rows_of, with_schema
+from mrtuner.postgres.sql import query
 
 if TYPE_CHECKING:
     from psycopg.abc import Buffer
@@ -122,11 +123,10 @@ class Sampler:
         try:
             with self._answer(_TEXTS_TIMEOUT), self.conn.transaction():
                 self._limit(_TEXTS_TIMEOUT)
-                self._dicts("extension_schema")
+                text = query("statement_texts", self.conn.info.server_version)
                 rows = self.conn.execute(
-                    "SELECT queryid, query FROM pg_stat_statements WHERE queryid = ANY (%s) "
-                    "AND query <> '<insufficient privilege>'", (list(query_ids),),
-                ).fetchall()  # fmt: skip
+                    with_schema(self.conn, text), (list(query_ids),)
+                ).fetchall()
         except (errors.QueryCanceled, errors.LockNotAvailable):
             return None
         except OperationalError:
@@ -209,10 +209,9 @@ class Sampler:
         try:
             with self._answer(source.timeout), self.conn.transaction():
                 self._limit(source.timeout)
-                if source.extension:
-                    self._dicts("extension_schema")
+                chosen = with_schema(self.conn, text.encode())
                 with self.conn.cursor(row_factory=dict_row) as cursor:
-                    found = cursor.execute(text.encode()).fetchall()
+                    found = cursor.execute(chosen).fetchall()
             return tuple(_row(source, row) for row in found)
         except (errors.QueryCanceled, errors.LockNotAvailable) as error:
             self._lacks(source, refused(error), "It will be tried again at the next sample.")

@@ -48,7 +48,7 @@ SELECT d.datname AS database, r.rolname AS role, s.queryid AS query_id,
        sum(s.jit_generation_time + s.jit_inlining_time -- since 15
            + s.jit_optimization_time + s.jit_emission_time) AS jit_ms, -- since 15
        sum(s.wal_bytes)::bigint AS wal_bytes
-FROM pg_stat_statements(false) AS s
+FROM @extschema@.pg_stat_statements(false) AS s
 LEFT JOIN pg_catalog.pg_database AS d ON d.oid = s.dbid
 LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = s.userid
 WHERE s.queryid IS NOT NULL

@@ -7,4 +7,4 @@ extension = "pg_stat_statements"
 [counters]
 evictions = { help = "times that it evicted its least-executed statements, to make room" }
 */
-SELECT stats_reset::text AS stats_reset, dealloc AS evictions FROM pg_stat_statements_info
+SELECT stats_reset::text AS stats_reset, dealloc AS evictions FROM @extschema@.pg_stat_statements_info

@@ -4,6 +4,6 @@ SELECT sum(calls)::bigint AS calls, sum(total_exec_time)::float / 1000 AS runnin
            + jit_emission_time)::float / 1000 AS compiling,
        NULL::float AS seconds -- before 17
        extract(epoch FROM clock_timestamp() - min(stats_since))::float AS seconds -- since 17
-FROM pg_stat_statements(false)
+FROM @extschema@.pg_stat_statements(false)
 WHERE jit_functions > 0
 HAVING sum(calls) > 0

@@ -7,7 +7,7 @@ SELECT r.rolname AS role, count(*) AS statements, sum(s.calls)::bigint AS calls,
        extract(epoch FROM clock_timestamp() - min(s.stats_since))::float AS seconds, -- since 17
        (SELECT count(*) FROM pg_catalog.pg_stat_activity AS a WHERE a.usesysid = s.userid)
            AS sessions
-FROM pg_stat_statements(false) AS s JOIN pg_catalog.pg_roles AS r ON r.oid = s.userid
+FROM @extschema@.pg_stat_statements(false) AS s JOIN pg_catalog.pg_roles AS r ON r.oid = s.userid
 WHERE s.temp_blks_written > 0 AND s.calls > 0
 GROUP BY r.rolname, s.userid
 ORDER BY size DESC

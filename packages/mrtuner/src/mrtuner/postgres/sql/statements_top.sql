@@ -3,7 +3,7 @@
 -- catalogs and statistics is left out: monitoring, and MrTuner itself.
 SELECT s.queryid AS id, s.query AS text, r.rolname AS role, s.calls,
        s.total_exec_time::float / 1000 AS seconds, s.rows
-FROM pg_stat_statements AS s LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = s.userid
+FROM @extschema@.pg_stat_statements AS s LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = s.userid
 WHERE s.dbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
   AND s.queryid IS NOT NULL
   AND s.query ~* '^(\s|\(|--[^\n]*\n|/\*([^*]|\*+[^*/])*\*+/)*(select|insert|update|delete|merge|with|values|table)\M'

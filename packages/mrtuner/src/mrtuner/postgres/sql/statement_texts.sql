@@ -1,0 +1,2 @@
+SELECT queryid, query FROM @extschema@.pg_stat_statements
+WHERE queryid = ANY (%s) AND query <> '<insufficient privilege>'
