@@ -98,8 +98,8 @@ LOADS = {
     "inserts": Searched(what="inserts, three indexes", script=INSERTS, tables=EVENTS),
     "mixed": Searched(what="skewed, and a report of the whole table in 2,000", script=MIXED),
     "small-volume": Searched(
-        what="TPC-B-like, 512 MB, 3,000 IOPS", scale=60,
-        machine={"memory": 512 * MiB, "iops": 3000},
+        what="TPC-B-like, 1 GB, 3,000 IOPS", scale=150,
+        machine={"memory": 1024 * MiB, "iops": 3000, "connections": 32},
     ),
 }  # fmt: skip
 #: So many settings of a result are named in the table.

@@ -29,7 +29,7 @@ CREATE TABLE empty (id int);
 
 @pytest.fixture
 def session(embedded: Cluster) -> Iterator[Connection]:
-    with connect(embedded.dsn()) as made:
+    with connect(embedded.dsn(), own_search_path=True) as made:
         made.execute(TABLES)
         yield made
         made.execute("DROP TABLE replayed, logged, empty")

@@ -179,7 +179,7 @@ def test_the_host_of_a_local_server_is_sampled(new_cluster: NewCluster) -> None:
         conn.execute("SET statement_timeout = 0")
         conn.execute("SET default_transaction_read_only = off")
         conn.execute(
-            "CREATE TABLE filled AS SELECT repeat('x', 900) FROM generate_series(1, 20000)"
+            "CREATE TABLE public.filled AS SELECT repeat('x', 900) FROM generate_series(1, 20000)"
         )
         conn.execute("CHECKPOINT")
         burn = (

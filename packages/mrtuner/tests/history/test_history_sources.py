@@ -262,7 +262,7 @@ def own(text: str) -> Source:
         ("SELECT 2::numeric ^ 63 AS n", "a value is no integer"),
         ("SELECT 1/0 AS n", "division by zero"),
         ("SELECT pg_sleep(30) IS NULL AS n", "statement timeout"),
-        ("DELETE FROM t RETURNING id AS n", "read-only transaction"),
+        ("DELETE FROM public.t RETURNING id AS n", "read-only transaction"),
         ("SELECT n FROM nowhere", "does not exist"),
     ],
 )
@@ -289,7 +289,7 @@ def test_the_recorder_waits_for_no_lock(embedded: Cluster) -> None:
             holder.execute("LOCK TABLE held IN ACCESS EXCLUSIVE MODE")
             sampler = Sampler(conn)
             sampler.prepare()
-            assert sampler.sample(own("SELECT n FROM held")) is None
+            assert sampler.sample(own("SELECT n FROM public.held")) is None
             assert "lock timeout" in sampler.missing["own"].why
     finally:
         sql(embedded.dsn(), "DROP TABLE held")

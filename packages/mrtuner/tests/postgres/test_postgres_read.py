@@ -258,9 +258,9 @@ def test_counters_of_rows_are_unknown_without_track_counts(new_cluster: NewClust
 def test_a_locked_table_is_given_up_on_not_waited_for(new_cluster: NewCluster) -> None:
     cluster = new_cluster()
     with connect(cluster.dsn()) as holder, holder.transaction():
-        holder.execute("CREATE TABLE held ()")
+        holder.execute("CREATE TABLE public.held ()")
         sql(cluster.dsn(), "CREATE TABLE busy (id int)")
-        holder.execute("LOCK TABLE busy")
+        holder.execute("LOCK TABLE public.busy")
         begun = time.monotonic()
         found = server(cluster)
     assert found.relations == ()
@@ -274,7 +274,7 @@ def test_a_server_that_stops_while_it_is_read_asks_to_run_again(new_cluster: New
     sql(cluster.dsn(), "CREATE TABLE busy (id int)")
     holder = connect(cluster.dsn())
     holder.execute("BEGIN")
-    holder.execute("LOCK TABLE busy")
+    holder.execute("LOCK TABLE public.busy")
 
     def stop_once_it_waits() -> None:
         waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"

@@ -442,7 +442,7 @@ def test_queries_that_replay_cancels_are_told_with_the_choice(standby: Cluster) 
     waited(standby, "SELECT to_regclass('t') IS NOT NULL")
     with closing(connect(standby.dsn())) as reader:
         reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        reader.execute("SELECT * FROM t")
+        reader.execute("SELECT * FROM public.t")
         sql(primary, "DELETE FROM t", "VACUUM t")
         waited(
             standby, "SELECT count(*) > 0 FROM pg_stat_database_conflicts WHERE confl_snapshot > 0"

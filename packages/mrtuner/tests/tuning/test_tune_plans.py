@@ -194,7 +194,7 @@ def test_what_could_not_be_explained_is_told_with_the_servers_reason(server: Clu
 def test_a_lock_is_not_waited_for(server: Cluster) -> None:
     seen(server, BY_K)
     with connect(server.dsn()) as holder, holder.transaction():
-        holder.execute("LOCK TABLE sale")
+        holder.execute("LOCK TABLE public.sale")
         plans = compare(server.dsn(), 20, {"random_page_cost": "1.1"})
     [one] = [one for one in plans.not_explained if "FROM sale" in one.statement.text]
     assert "lock timeout" in one.why

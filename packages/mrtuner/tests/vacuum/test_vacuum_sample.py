@@ -224,4 +224,4 @@ def test_a_table_that_is_dropped_meanwhile_proves_nothing(embedded: Cluster) -> 
 
     (proof,) = vacuum(dsn, watch=1, sample=["passing"], sleep=drop).proofs
     assert (proof.rows, proof.columns) == (5, ())
-    assert 'relation "passing" does not exist' in str(proof.why)
+    assert 'relation "public.passing" does not exist' in str(proof.why)

@@ -51,15 +51,15 @@ def at_work(dsn: str) -> Iterator[None]:
     stop = threading.Event()
 
     def update() -> None:
-        with connect(dsn) as session:
+        with connect(dsn, own_search_path=True) as session:
             while not stop.is_set():
                 session.execute(WORK)
 
     def wait() -> None:
-        with connect(dsn) as session:
+        with connect(dsn, own_search_path=True) as session:
             session.execute("UPDATE stock SET quantity = 0 WHERE id = 0")
 
-    with connect(dsn) as holder, holder.transaction():
+    with connect(dsn, own_search_path=True) as holder, holder.transaction():
         holder.execute("UPDATE stock SET quantity = 1 WHERE id = 0")
         threads = [threading.Thread(target=one) for one in (update, wait)]
         for thread in threads:
@@ -81,7 +81,7 @@ def history(new_cluster: NewCluster, tmp_path: Path) -> Path:
         else {}
     )
     dsn = cluster.dsn()
-    with connect(dsn) as session:
+    with connect(dsn, own_search_path=True) as session:
         if has_statements(binaries(18)):
             session.execute("CREATE EXTENSION pg_stat_statements")
         session.execute("CREATE TABLE stock (id int PRIMARY KEY, quantity int)")
