@@ -37,8 +37,11 @@ def one_row(session: Connection, query: LiteralString, *values: str) -> tuple[An
 
 
 def settings(session: Connection) -> dict[str, str]:
-    """pg_settings as this session sees it, in base units, without secrets: records keep it."""
-    rows = session.execute("SELECT name, coalesce(setting, '') FROM pg_settings").fetchall()
+    """pg_settings as sessions begin, in base units, without secrets: records keep it."""
+    rows = session.execute(
+        "SELECT name, coalesce(CASE WHEN source = 'session' THEN reset_val ELSE setting END, '')"
+        " FROM pg_settings"
+    ).fetchall()
     return {name: shown(name, value) for name, value in rows}
 
 
