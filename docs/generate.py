@@ -30,7 +30,7 @@ from mrtuner.bench.report.charts import Effect, forest
 from mrtuner.catalog import MAJORS, Parameter, history, parameters
 from mrtuner.catalog.load import table
 from mrtuner.catalog.platforms import platform
-from mrtuner.check.catalogue import checks
+from mrtuner.checks.catalogue import checks
 from mrtuner.documents import read
 from mrtuner.formats import crunchy
 from mrtuner.limits import limits

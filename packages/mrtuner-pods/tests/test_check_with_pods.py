@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from conftest import NewCluster
 
 from mrtuner.answers import check
-from mrtuner.check.report import CheckReport
+from mrtuner.checks.report import CheckReport
 from mrtuner.cli import main
 from mrtuner.errors import UsageError
 from mrtuner.postgres.cluster import Cluster

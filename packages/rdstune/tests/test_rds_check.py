@@ -16,7 +16,7 @@ from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import client as aws_client
 from mrtuner.catalog.classes import instance_class
 from mrtuner.catalog.families import family
-from mrtuner.check.report import CheckReport
+from mrtuner.checks.report import CheckReport
 from mrtuner.cli import main
 from mrtuner.errors import BadValue
 from mrtuner.findings import Finding

@@ -6,6 +6,7 @@ advice = mrtuner.tune(memory="16GB", cpus=4, storage="ssd", workload="oltp",
                       connections=200, postgres=17)
 advice["shared_buffers"].value        # '4GB'
 print(advice.as_conf())
+found = mrtuner.check("postgresql://monitor@db/shop")
 """
 
 from __future__ import annotations
@@ -13,18 +14,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mrtuner.answers.advice import tune
+    from mrtuner.answers import check, tune
     from mrtuner.tuning.advice import Tuning
 
-__all__ = ["Tuning", "__version__", "tune"]
+__all__ = ["Tuning", "__version__", "check", "tune"]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Load `tune` and `Tuning` on first use, so that `mrtuner --help` does not load them."""
-    if name in {"tune", "Tuning"}:
-        import mrtuner.answers.advice
+    """Load these on first use, so that `mrtuner --help` does not; `mrtuner.answers` has more."""
+    if name in {"check", "tune"}:
+        import mrtuner.answers
 
-        return getattr(mrtuner.answers.advice, name)
+        return getattr(mrtuner.answers, name)
+    if name == "Tuning":
+        from mrtuner.tuning.advice import Tuning
+
+        return Tuning
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,9 +19,9 @@ from psycopg.pq import ExecStatus, PGconn
 from standby_pair import standby_of
 
 from mrtuner.answers import check
-from mrtuner.check.read import read
-from mrtuner.check.report import CheckReport, judged
-from mrtuner.check.state import Session
+from mrtuner.checks.read import read
+from mrtuner.checks.report import CheckReport, judged
+from mrtuner.checks.state import Session
 from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.tuning import gather

@@ -21,10 +21,10 @@ from standby_pair import standby_of
 from json_schemas import assert_valid
 from mrtuner.answers import check
 from mrtuner.bench.load.pgbench import find_pgbench
-from mrtuner.check.catalogue import checks
-from mrtuner.check.read import read
-from mrtuner.check.report import CheckReport, judged
-from mrtuner.check.state import Session
+from mrtuner.checks.catalogue import checks
+from mrtuner.checks.read import read
+from mrtuner.checks.report import CheckReport, judged
+from mrtuner.checks.state import Session
 from mrtuner.cli import main
 from mrtuner.errors import BadValue
 from mrtuner.postgres.cluster import Cluster

@@ -14,9 +14,9 @@ from history_data import MIDNIGHT, SECOND
 from history_story import INSTANCE, of_source, sample, story
 
 from mrtuner.answers import check
-from mrtuner.check.read import read
-from mrtuner.check.report import CheckReport, judged
-from mrtuner.check.state import Recorded
+from mrtuner.checks.read import read
+from mrtuner.checks.report import CheckReport, judged
+from mrtuner.checks.state import Recorded
 from mrtuner.findings import Finding
 from mrtuner.history.recording.sampler import SourceSample
 from mrtuner.history.recording.source import built_in

@@ -11,7 +11,7 @@ from conftest import NewCluster
 from troubles import TROUBLES, Trouble
 
 from mrtuner.answers import check
-from mrtuner.check.report import CheckReport
+from mrtuner.checks.report import CheckReport
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 

@@ -16,9 +16,8 @@ import pytest
 from conftest import PASSWORD, NewCluster
 from psycopg import Error
 
+import mrtuner
 from machine import program
-from mrtuner.answers.advice import tune
-from mrtuner.answers.checking import check
 from mrtuner.errors import ConnectError, MrTunerError, UsageError
 from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.connect import connect, masked, translated
@@ -73,9 +72,9 @@ def test_what_others_created_under_the_name_of_a_function_is_never_called(
         with connect(dsn) as conn:
             row = conn.execute("SELECT now() IS NULL, count(*) > 300 FROM pg_settings").fetchone()
             assert row == (False, True)
-        found = check(dsn)
+        found = mrtuner.check(dsn)
         assert not [one for one in found.unjudged if "planted" in one.why]
-        assert tune(dsn)["shared_buffers"].value
+        assert mrtuner.tune(dsn)["shared_buffers"].value
         with connect(dsn) as conn, explaining(conn, trusted=True) as explainer:
             lines = explainer.text("SELECT * FROM orders")  # in the path of the statement's role
             assert "Seq Scan on orders" in lines[0]

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.check.catalogue import Addition, CannotJudge, added, check
+from mrtuner.checks.catalogue import Addition, CannotJudge, added, check
 from mrtuner.findings import Finding, Severity
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
-    from mrtuner.check.state import State
+    from mrtuner.checks.state import State
     from mrtuner_pods.connections import Manifest
 
 _NAME: Final = "pods"

@@ -19,7 +19,7 @@ from mrtuner.units import Bytes
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
-    from mrtuner.check.state import ConnectionLimit
+    from mrtuner.checks.state import ConnectionLimit
     from mrtuner.host.model import Host
     from mrtuner.postgres.connect import Connection
     from mrtuner.postgres.model import Server
@@ -106,7 +106,7 @@ def _defaults(major: int) -> dict[str, Fact[int]]:
 
 def of_server(connection: Connection, said: Flags) -> Database:
     """Return the limits of a running server; ConnectError where it cannot be read."""
-    from mrtuner.check.state import ConnectionLimit
+    from mrtuner.checks.state import ConnectionLimit
     from mrtuner.postgres.connect import translated
     from mrtuner.postgres.read import read
     from mrtuner.postgres.reader import Reader

@@ -21,8 +21,8 @@ from mrtuner.agents.inputs import (
     QueryInputs,
     TuneInputs,
 )
-from mrtuner.check.catalogue import known
-from mrtuner.check.document import CheckDocument, ChecksDocument, check_document, checks_document
+from mrtuner.checks.catalogue import known
+from mrtuner.checks.document import CheckDocument, ChecksDocument, check_document, checks_document
 from mrtuner.documents import Document, as_builtins, schema, tag
 from mrtuner.errors import UsageError
 from mrtuner.failover.predict.document import PredictDocument, predict_document

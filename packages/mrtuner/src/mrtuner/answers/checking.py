@@ -11,10 +11,10 @@ from mrtuner import extensions
 from mrtuner.answers.autovacuum import WEEK, busiest_rates
 from mrtuner.answers.remembered import remembered
 from mrtuner.answers.targets import TargetKind, kind_of
-from mrtuner.check.catalogue import known
-from mrtuner.check.read import read
-from mrtuner.check.report import CheckReport, judged, unreachable, unread
-from mrtuner.check.state import Added, Recorded, State
+from mrtuner.checks.catalogue import known
+from mrtuner.checks.read import read
+from mrtuner.checks.report import CheckReport, judged, unreachable, unread
+from mrtuner.checks.state import Added, Recorded, State
 from mrtuner.errors import OF_THE_SERVER, BadValue, ConnectError, UsageError
 from mrtuner.facts import Missing
 from mrtuner.inputs import MachineInputs
@@ -23,7 +23,7 @@ from mrtuner.tuning import gather
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
-    from mrtuner.check.catalogue import Addition, Located
+    from mrtuner.checks.catalogue import Addition, Located
     from mrtuner.history.analysis.period import HistoryPeriod
     from mrtuner.history.reading import History
     from mrtuner.vacuum import Vacuum

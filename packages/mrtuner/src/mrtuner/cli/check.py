@@ -83,7 +83,7 @@ def command(
     """
     from mrtuner.answers.checking import check as check_one
     from mrtuner.answers.checking import check_all
-    from mrtuner.check.document import check_document
+    from mrtuner.checks.document import check_document
     from mrtuner.findings import Severity
 
     prerequisites.require(page=html)
@@ -107,11 +107,11 @@ def command(
     if as_json:
         terminal.document(told)
     else:
-        from mrtuner.check.text import lines
+        from mrtuner.checks.text import lines
 
         terminal.print_lines(lines(told, terminal.look(sys.stdout), everything=everything))
     if html is not None:
-        from mrtuner.check.page import page
+        from mrtuner.checks.page import page
 
         terminal.save_and_tell(html, page(told))
     limit = Severity(fail_on.replace("-", " "))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mrtuner.catalog import Parameter
-    from mrtuner.check.catalogue import Check
+    from mrtuner.checks.catalogue import Check
     from mrtuner.present.text import Look
     from mrtuner.tuning.verdict import Rule
 
@@ -59,14 +59,14 @@ def command(name: str | None, major: int | None, as_json: bool) -> None:
 
 
 def _checks() -> dict[str, Check]:
-    from mrtuner.check.catalogue import checks
+    from mrtuner.checks.catalogue import checks
 
     return checks()
 
 
 def _explain_check(check: Check, as_json: bool) -> None:
     if as_json:
-        from mrtuner.check.document import checks_document
+        from mrtuner.checks.document import checks_document
 
         terminal.document(checks_document(check.id))
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from mrtuner.check.document import ExplainedCheck
+from mrtuner.checks.document import ExplainedCheck
 from mrtuner.documents import Doc, Document, Struct
 from mrtuner.history.analysis.series import ChartLine
 

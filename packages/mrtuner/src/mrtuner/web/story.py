@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from mrtuner.answers.incidents import incidents, not_looked_for
-from mrtuner.check.document import checks_document
+from mrtuner.checks.document import checks_document
 from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import History

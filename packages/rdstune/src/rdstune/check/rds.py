@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.check.areas.recorded import ceiling, filling
-from mrtuner.check.areas.storage import nearly_full
-from mrtuner.check.catalogue import Addition, CannotJudge, Located, added, check
+from mrtuner.checks.areas.recorded import ceiling, filling
+from mrtuner.checks.areas.storage import nearly_full
+from mrtuner.checks.catalogue import Addition, CannotJudge, Located, added, check
 from mrtuner.facts import Missing
 from mrtuner.findings import Finding, Severity
 from mrtuner.postgres.platform import managed
 from rdstune.check.read import InstanceSeen, read
 
 if TYPE_CHECKING:
-    from mrtuner.check.state import Added
+    from mrtuner.checks.state import Added
 
 _NAME: Final = "rds"
 _GUIDE: Final = "RDS User Guide"

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mrtuner.check.catalogue import check
-from mrtuner.check.state import Session, State
+from mrtuner.checks.catalogue import check
+from mrtuner.checks.state import Session, State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.blocking import STOPPING, roots
 from mrtuner.units import pretty_duration

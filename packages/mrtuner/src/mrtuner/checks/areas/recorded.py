@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.check.areas.connections import slots
-from mrtuner.check.areas.storage import DATABASES_BY_SIZE
-from mrtuner.check.catalogue import HISTORY, CannotJudge, check, known_part
-from mrtuner.check.state import Recorded, State
+from mrtuner.checks.areas.connections import slots
+from mrtuner.checks.areas.storage import DATABASES_BY_SIZE
+from mrtuner.checks.catalogue import HISTORY, CannotJudge, check, known_part
+from mrtuner.checks.state import Recorded, State
 from mrtuner.findings import Finding, Severity
 from mrtuner.limits.sentences import level
 from mrtuner.units import pretty_bytes, pretty_duration

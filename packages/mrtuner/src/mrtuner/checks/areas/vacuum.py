@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.check.areas.storage import from_tuning
-from mrtuner.check.catalogue import CannotJudge, check, known_part
-from mrtuner.check.state import State
+from mrtuner.checks.areas.storage import from_tuning
+from mrtuner.checks.catalogue import CannotJudge, check, known_part
+from mrtuner.checks.state import State
 from mrtuner.findings import UNKNOWN, Command, Finding, Severity
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, qualified

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mrtuner.check.areas.locks import described
-from mrtuner.check.catalogue import CannotJudge, check
-from mrtuner.check.state import SessionGroup, State
+from mrtuner.checks.areas.locks import described
+from mrtuner.checks.catalogue import CannotJudge, check
+from mrtuner.checks.state import SessionGroup, State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.reserved import RESERVED
 from mrtuner.units import pretty_duration

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from mrtuner.catalog.timers import kernel_defaults
-from mrtuner.check.areas.connections import FORGOTTEN
-from mrtuner.check.areas.replication import unfollowed
-from mrtuner.check.catalogue import check
-from mrtuner.check.state import Standby, State
+from mrtuner.checks.areas.connections import FORGOTTEN
+from mrtuner.checks.areas.replication import unfollowed
+from mrtuner.checks.catalogue import check
+from mrtuner.checks.state import Standby, State
 from mrtuner.failover.audit.check import IDLE
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.tuning.suggestions import kept_by

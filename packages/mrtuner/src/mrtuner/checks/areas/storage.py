@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.check.catalogue import CannotJudge, check, known_part
-from mrtuner.check.state import State
+from mrtuner.checks.catalogue import CannotJudge, check, known_part
+from mrtuner.checks.state import State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.tuning.suggestions import step
 from mrtuner.units import GiB, pretty_bytes, pretty_duration

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from mrtuner.check.catalogue import checks
-from mrtuner.check.report import CheckReport, headline
+from mrtuner.checks.catalogue import checks
+from mrtuner.checks.report import CheckReport, headline
 from mrtuner.documents import Doc, Document, Struct, convert
 
 

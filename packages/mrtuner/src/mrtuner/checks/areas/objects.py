@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from math import floor
 from typing import Final
 
-from mrtuner.check.catalogue import CannotJudge, check
-from mrtuner.check.state import State, UnanalyzedTable
+from mrtuner.checks.catalogue import CannotJudge, check
+from mrtuner.checks.state import State, UnanalyzedTable
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.units import pretty_bytes
 from mrtuner.vacuum.commands import identifier

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from mrtuner.check.catalogue import CannotJudge, check
-from mrtuner.check.state import State
+from mrtuner.checks.catalogue import CannotJudge, check
+from mrtuner.checks.state import State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.model import Slot
 from mrtuner.postgres.read import WAITING_WAL

@@ -13,8 +13,8 @@ from mrtuner.units import pretty_duration
 from mrtuner.wording import not_judged, plural
 
 if TYPE_CHECKING:
-    from mrtuner.check.document import CheckDocument
-    from mrtuner.check.report import CheckReport
+    from mrtuner.checks.document import CheckDocument
+    from mrtuner.checks.report import CheckReport
 
 _STYLES: Final = {Severity.DANGER: "warning", Severity.TO_DO: "heading", Severity.TO_KNOW: "quiet"}
 

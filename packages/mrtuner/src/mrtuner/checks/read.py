@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.check.state import (
+from mrtuner.checks.state import (
     Collation,
     ColumnUsers,
     ConnectionLimit,

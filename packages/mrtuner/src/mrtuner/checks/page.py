@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mrtuner.check.text import since, when
+from mrtuner.checks.text import since, when
 from mrtuner.present.html import rendered
 
 if TYPE_CHECKING:
-    from mrtuner.check.document import CheckDocument
+    from mrtuner.checks.document import CheckDocument
 
 
 def page(told: CheckDocument) -> str:

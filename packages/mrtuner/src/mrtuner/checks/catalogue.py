@@ -32,7 +32,7 @@ from mrtuner.findings import Finding
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
-    from mrtuner.check.state import Added
+    from mrtuner.checks.state import Added
     from mrtuner.inputs import MachineInputs
     from mrtuner.postgres.model import Platform
 
@@ -119,7 +119,7 @@ def check(
 
 def checks() -> dict[str, Check]:
     """Return every check by its id, area by area; also those of installed distributions."""
-    from mrtuner.check import areas
+    from mrtuner.checks import areas
 
     for module in pkgutil.iter_modules(areas.__path__):
         import_module(f"{areas.__name__}.{module.name}")

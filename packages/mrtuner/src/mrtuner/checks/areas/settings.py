@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from mrtuner.catalog.versions import end_of_support
-from mrtuner.check.areas.storage import advice, from_tuning
-from mrtuner.check.catalogue import CannotJudge, check
-from mrtuner.check.state import FileValue, State
+from mrtuner.checks.areas.storage import advice, from_tuning
+from mrtuner.checks.catalogue import CannotJudge, check
+from mrtuner.checks.state import FileValue, State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.notation import same
 from mrtuner.postgres.model import RELOAD, Setting

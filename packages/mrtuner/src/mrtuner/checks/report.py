@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from mrtuner.check.catalogue import HISTORY, CannotJudge, checks
-from mrtuner.check.state import Added, State
+from mrtuner.checks.catalogue import HISTORY, CannotJudge, checks
+from mrtuner.checks.state import Added, State
 from mrtuner.described import Doc
 from mrtuner.extensions import CHECKS, installed
 from mrtuner.facts import Missing

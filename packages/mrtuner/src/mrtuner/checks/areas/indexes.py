@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mrtuner.check.catalogue import CannotJudge, check
-from mrtuner.check.state import Index, State
+from mrtuner.checks.catalogue import CannotJudge, check
+from mrtuner.checks.state import Index, State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
