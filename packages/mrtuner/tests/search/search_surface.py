@@ -76,6 +76,9 @@ class Surface:
         self.chance, self.form, self.noise = Random(seed), form, noise
         self.drift, self.races, self.killed_at = 0.0, 0, killed_at
 
+    def restarts(self, first: Settings, second: Settings) -> bool:
+        return SERVER.restarts(first, second)
+
     def race(
         self, first: Settings, second: Settings, pairs: int, enough: Callable[[Raced], bool],
         title: str,

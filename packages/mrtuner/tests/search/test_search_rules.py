@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from search_surface import ADVICE, SERVER, all_binds, new_search
+from search_surface import ADVICE, SERVER, all_binds
 
 from mrtuner.answers.searched.own_server import costs
 from mrtuner.catalog.load import parameters
@@ -13,7 +13,7 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.search.model import BindingEvidence
 from mrtuner.search.optimiser import Optimiser
 from mrtuner.search.race import Raced, harm, lost, outcome, stop
-from mrtuner.search.schedule import forecast, pair_seconds, schedule, worth_seconds
+from mrtuner.search.schedule import TimedRace, forecast, pair_seconds, room, schedule
 from mrtuner.search.space import MOST, Server, choose, dimensions
 from mrtuner.tuning import tune
 
@@ -268,10 +268,23 @@ def test_two_names_of_one_method_of_compression_are_one_value() -> None:
     assert Server(parameters=parameters(14), accepted={}).shown("wal_compression", "on") == "on"
 
 
-def test_a_pair_with_both_sides_tried_takes_a_window_more_on_a_live_server() -> None:
+def test_before_anything_is_measured_a_pair_takes_its_windows_and_what_is_beside_them() -> None:
     """Budget 1 h: a window of (3600 / 2 / 48 - 1) - 2 = 34 s; a pair of three, 3 x 37 = 111 s."""
-    search = new_search(1)
-    search.schedule = schedule(3600, live=True)
-    search.load = replace(search.load, server="one")
-    assert pair_seconds(search) == 111
-    assert worth_seconds(search) == 148
+    assert pair_seconds(schedule(3600, live=True), [], restarts=False) == 111
+
+
+def test_what_a_pair_takes_is_that_of_races_that_restarted_as_often() -> None:
+    """Budget 20 min: runs of 4 s. Three pairs took 66 s; two that restarted, 100 s."""
+    planned = schedule(1200)
+    plain, restarted = TimedRace(3, 66.0, restarts=False), TimedRace(2, 100.0, restarts=True)
+    assert pair_seconds(planned, [plain, restarted], restarts=False) == 22
+    assert pair_seconds(planned, [plain, restarted], restarts=True) == 50
+    assert pair_seconds(planned, [plain], restarts=True) == 44, "twice as long, so far as is known"
+    assert pair_seconds(planned, [TimedRace(3, 12.0, restarts=False)], restarts=False) == 8
+
+
+def test_slow_pairs_leave_room_for_fewer() -> None:
+    """20 min, pairs of 22 s: 600 - 66 s for trials of 88 s, less two baselines of three pairs, each
+    twice as long: 534 - 264 s; 300 s for fresh pairs.
+    """
+    assert room(schedule(1200), 22) == (3, 13)

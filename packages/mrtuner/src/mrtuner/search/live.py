@@ -92,6 +92,10 @@ class LiveMeasurements:
             session.execute(_NOT_TRACKED)
         return session
 
+    def restarts(self, first: Settings, second: Settings) -> bool:  # noqa: ARG002
+        """Never: a live server is reloaded."""
+        return False
+
     def race(
         self, first: Settings, second: Settings, pairs: int, enough: Callable[[Raced], bool],
         title: str,

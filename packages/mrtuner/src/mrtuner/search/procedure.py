@@ -21,13 +21,14 @@ from mrtuner.search.race import Raced
 from mrtuner.search.schedule import (
     BASELINE_PAIRS,
     PROFILE_PAIRS,
-    RESTARTED,
-    confirming,
+    TimedRace,
+    fresh_pairs,
     pair_seconds,
-    worth_seconds,
+    room,
 )
 from mrtuner.search.space import Server, choose, dimensions
 from mrtuner.stats.comparison import FEWEST_PAIRS, Verdict, compare
+from mrtuner.wording import plural
 
 #: A trial that does not run counts like one with half the throughput.
 _FAILED: Final = log(0.5)
@@ -51,6 +52,9 @@ class Measuring(Protocol):
         self, first: Settings, second: Settings, pairs: int, enough: Enough, title: str
     ) -> Raced:
         """Measure pairs until there are so many, or enough; MrTunerError if a side does not run."""
+
+    def restarts(self, first: Settings, second: Settings) -> bool:
+        """Whether each run of a race between these begins with a restart."""
 
 
 @dataclass(kw_only=True)
@@ -115,7 +119,7 @@ class Procedure:
             search.evidence, self.server, search.advice, search.keep
         )
         self.keep(search)
-        for text in _chosen(search):
+        for text in (*_chosen(search), self._forecast()):
             self.tell(text)
 
     def _baselines(self) -> None:
@@ -127,7 +131,7 @@ class Procedure:
             side = search.baselines.get(origin)
             if side is None or origin in tried:
                 continue
-            takes = BASELINE_PAIRS * pair_seconds(search) * self._slower(side)
+            takes = BASELINE_PAIRS * self._pair(side)
             if not self.fits(side):
                 self.tell(f"not tried: {origin}, which is beyond the memory budget")
             elif self._spent() + takes > search.schedule.budget * search.schedule.search / 2:
@@ -135,9 +139,28 @@ class Procedure:
             else:
                 self._try(origin, dict(side), {})
 
-    def _slower(self, side: Settings) -> float:
-        """Return how much longer a pair takes if both of its runs begin with a restart."""
-        return RESTARTED if self.server.restarts(self.search.advice, side) else 1
+    def _pair(self, side: Settings) -> float:
+        """Return what a pair of the advice and this side takes [s]."""
+        search = self.search
+        done = [
+            TimedRace(
+                len(one.pairs) + len(one.unknown), one.seconds,
+                self.measuring.restarts(search.side(one.against), one.settings),
+            )
+            for one in search.trials if one.pairs
+        ]  # fmt: skip
+        if (first := search.calibration) is not None:
+            done.append(TimedRace(first.pairs + len(first.unknown), first.seconds, False))
+        restarts = self.measuring.restarts(search.advice, side)
+        return pair_seconds(search.schedule, done, restarts=restarts)
+
+    def _forecast(self) -> str:
+        pair = self._pair(self.search.advice)
+        trials, fresh = room(self.search.schedule, pair)
+        return (
+            f"a pair takes {pair:.0f} s: time for about {plural(trials, 'trial')}, and {fresh} "
+            "fresh pairs"
+        )
 
     def _earlier(self) -> None:
         """Race what earlier searches found, before anything is proposed."""
@@ -299,13 +322,18 @@ class Procedure:
         self.keep(search)
 
     def _confirm(self, candidate: int) -> None:
-        search = self.search
-        slower = self._slower(search.side(candidate))
-        pairs = confirming(search, search.schedule.confirmation, slower)
+        """Race the candidate with the advice again, in the time that is left for it.
+
+        One setting alone is not taken apart, so its confirmation has that time as well.
+        """
+        search, planned = self.search, self.search.schedule
+        side = search.side(candidate)
+        apart = len(model.differences(search.advice, side, self.server.default)) > 1
+        kept = planned.ablation + planned.reduced if apart else 0
+        left = planned.budget * (1 - kept) - self._spent()
+        pairs = fresh_pairs(max(left, planned.budget * planned.confirmation), self._pair(side))
         self.tell(f"trial {candidate} against {search.start}: {pairs} fresh pairs")
-        raced = self.measuring.race(
-            search.advice, search.side(candidate), pairs, _never, "confirmation"
-        )
+        raced = self.measuring.race(search.advice, side, pairs, _never, "confirmation")
         search.confirmation = _measured(raced)
         if search.confirmation is None:
             search.unknown += [f"the confirmation of trial {candidate}: {w}" for w in raced.refused]
@@ -330,14 +358,16 @@ class Procedure:
         planned = search.schedule
         left = planned.budget * (planned.search + planned.ablation) - self._spent()
         seconds = min(planned.budget * planned.ablation, left)
-        room = seconds / worth_seconds(search) / self._slower(winner)
-        many = min(len(changed), int(room / FEWEST_PAIRS)) if len(changed) > 1 else 0
+        # On a live server both sides are tried, and a window more is untouched.
+        runs = planned.runs
+        possible = seconds / self._pair(winner) * (runs / (runs + 1) if search.live else 1)
+        many = min(len(changed), int(possible / FEWEST_PAIRS)) if len(changed) > 1 else 0
         done = {one.name for one in search.ablation}
         for at, name in enumerate(first):
             if name in done:
                 continue
             advised, value = changed[name]
-            seen = self._worth(name, winner, int(room / many)) if at < many else None
+            seen = self._worth(name, winner, int(possible / many)) if at < many else None
             search.ablation.append(Worth(name=name, advice=advised, value=value, measured=seen))
             self.keep(search)
 
@@ -365,7 +395,8 @@ class Procedure:
         if not self.fits(side):
             self._beyond(f"what is left without {', '.join(little)}")
             return
-        pairs = confirming(search, search.schedule.reduced, self._slower(side))
+        planned = search.schedule
+        pairs = fresh_pairs(planned.budget * planned.reduced, self._pair(side))
         self.tell(f"without {', '.join(little)} against {search.start}: {pairs} fresh pairs")
         search.reduced = _measured(
             self.measuring.race(search.advice, side, pairs, _never, "reduced")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
 from mrtuner.errors import UsageError
-from mrtuner.search.model import Schedule, Search
+from mrtuner.search.model import Schedule
 from mrtuner.stats.comparison import FEWEST_BLOCKS, FEWEST_PAIRS
 from mrtuner.stats.histogram import needed
 from mrtuner.units import pretty_duration
@@ -83,30 +84,25 @@ def warming(planned: Schedule) -> int:
     return min(_LONGEST_WARMING, max(planned.window, round(planned.budget * _WARMING)))
 
 
-def pair_seconds(search: Search) -> float:
-    """Return what a pair takes [s]: as measured so far, else as expected."""
-    planned = search.schedule
-    done = [(len(one.pairs) + len(one.unknown), one.seconds) for one in search.trials if one.pairs]
-    if (first := search.calibration) is not None:
-        done.append((first.pairs + len(first.unknown), first.seconds))
-    if not done:
-        return _expected(planned)
-    pairs, seconds = sum(count for count, _ in done), sum(time for _, time in done)
-    return max(seconds / pairs, float(planned.runs * planned.window))
+class TimedRace(NamedTuple):
+    """What a race took."""
+
+    pairs: int
+    seconds: float
+    restarts: bool  # before each run
 
 
-def worth_seconds(search: Search) -> float:
-    """Return what a pair takes [s] whose first side is tried as well.
-
-    A live server then has a window more, untouched, for the guard to compare both with.
-    """
-    runs = search.schedule.runs
-    return pair_seconds(search) * ((runs + 1) / runs if search.live else 1)
-
-
-def confirming(search: Search, share: float, slower: float = 1) -> int:
-    """Return how many pairs a share of the budget has room for: at least six."""
-    return _pairs(share * search.schedule.budget, slower * pair_seconds(search))
+def pair_seconds(planned: Schedule, done: Iterable[TimedRace], *, restarts: bool) -> float:
+    """Return what a pair takes [s]: as measured in such races so far, else as expected."""
+    races = list(done)
+    alike = [one for one in races if one.restarts is restarts]
+    if alike:
+        took = sum(one.seconds for one in alike) / sum(one.pairs for one in alike)
+    elif restarts:
+        took = RESTARTED * pair_seconds(planned, races, restarts=False)
+    else:
+        took = _expected(planned)
+    return max(took, float(planned.runs * planned.window))
 
 
 def _expected(planned: Schedule) -> float:
@@ -114,30 +110,34 @@ def _expected(planned: Schedule) -> float:
     return planned.runs * (planned.window + planned.warmup + _BESIDE)
 
 
-def _pairs(seconds: float, pair: float) -> int:
-    """Return how many pairs are measured in this time [s]."""
+def fresh_pairs(seconds: float, pair: float) -> int:
+    """Return how many pairs of `pair` seconds are measured in this time [s]: at least six."""
     return max(FEWEST_BLOCKS, min(_MOST_PAIRS, int(seconds / pair)))
+
+
+def room(planned: Schedule, pair: float) -> tuple[int, int]:
+    """Return for how many full trials and fresh pairs of `pair` seconds there is time."""
+    left = planned.budget * planned.search - PROFILE_PAIRS * pair
+    baselines = 2 * BASELINE_PAIRS * pair * (1 if planned.runs > 2 else RESTARTED)
+    trials = int((left - min(baselines, left / 2)) / (pair * planned.pairs))
+    return max(0, trials), fresh_pairs(planned.confirmation * planned.budget, pair)
 
 
 def forecast(planned: Schedule) -> list[str]:
     """Return the plan in sentences, before anything runs."""
     pair = _expected(planned)
-    trial = pair * planned.pairs
+    trials, fresh = room(planned, pair)
     live = planned.runs > 2
     before = "" if live else f", after filling and {warming(planned)} s of load"
     what = "settings in force" if live else "advice"
     against = f"the {what}" if live else "the best so far"
-    room = planned.budget * planned.search - PROFILE_PAIRS * pair
-    baselines = 2 * BASELINE_PAIRS * pair * (1 if live else RESTARTED)
-    trials = int((room - min(baselines, room / 2)) / trial)
     return [
         f"{pretty_duration(planned.budget)} in all{before}; a run measures "
         f"{planned.window} s, after {planned.warmup} s of warm-up",
         f"{planned.search:.0%} for the noise, the baselines and about {plural(trials, 'trial')}, "
         f"each of {planned.pairs} pairs with {against}; those that lose end early",
-        f"{planned.confirmation:.0%} for the winner against the {what}: about "
-        f"{_pairs(planned.confirmation * planned.budget, pair)} fresh pairs",
+        f"{planned.confirmation:.0%} for the winner against the {what}: about {fresh} fresh pairs",
         f"{planned.ablation:.0%} for what each of its settings is worth",
         f"{planned.reduced:.0%} for what is left without those worth under 1 %: about "
-        f"{_pairs(planned.reduced * planned.budget, pair)} fresh pairs",
+        f"{fresh_pairs(planned.reduced * planned.budget, pair)} fresh pairs",
     ]

@@ -328,7 +328,7 @@ class Measurements:
         """Start the server of each side; return them."""
         # A server of both sides begins with the first.
         started = [self._put(own, side) for own, side in zip(order, sides.values(), strict=False)]
-        restart = self._alternates(sides)
+        restart = self.restarts(*sides.values())
         if any(started) and not restart:
             one_each = len(order) > 1
             self._lead_in(plan, warming(self.schedule) if one_each else self.schedule.window)
@@ -339,9 +339,9 @@ class Measurements:
             for own, (name, side) in zip((order[0], order[-1]), sides.items(), strict=True)
         }
 
-    def _alternates(self, sides: Mapping[str, Settings]) -> bool:
+    def restarts(self, first: Settings, second: Settings) -> bool:
         """Whether one server restarts before each run, which then warms up for longer."""
-        return len(self.own) == 1 and self.known.restarts(*sides.values())
+        return len(self.own) == 1 and self.known.restarts(first, second)
 
     def _needs_restart(self, own: OwnServer, side: Settings) -> bool:
         return own.settings is None or self.known.restarts(own.settings, side)
@@ -362,7 +362,7 @@ class Measurements:
                 for name, side in sides.items()
             ),
             blocks=count, seconds=planned.window,
-            warmup=max(planned.warmup, planned.window if self._alternates(sides) else 0),
+            warmup=max(planned.warmup, planned.window if self.restarts(*sides.values()) else 0),
             # Time is limited: no pair is repeated, and what others took is judged at the end.
             steal_limit=1.0, foreign_limit=1.0, seed=seed_of(f"{self.seed} {title}"),
             standing=True,
