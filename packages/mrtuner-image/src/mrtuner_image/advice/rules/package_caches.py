@@ -10,13 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner_image.advice.situation import (
-    Proposal,
-    Situation,
-    appended,
-    replaced,
-    with_command,
-)
+from mrtuner_image.advice.situation import Proposal, Situation, appended, replaced
 from mrtuner_image.cache import Step
 from mrtuner_image.layers import shipped
 from mrtuner_image.shell import commands
@@ -156,8 +150,7 @@ def _without(block: str, step: Step, cache: PackageCache) -> str | None:
     for command in leaving:
         text = command.text
         if words in text:
-            changed = with_command(block, text, text.replace(words, f"{words} {option}", 1))
-            if changed is None:
+            if block.count(text) != 1:
                 return None
-            block = changed
+            block = block.replace(text, text.replace(words, f"{words} {option}", 1))
     return block
