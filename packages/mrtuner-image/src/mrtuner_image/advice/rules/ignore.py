@@ -143,7 +143,8 @@ def _matches(line: str, members: Sequence[Misplaced]) -> bool:
 
 def uncopied_directories(now: Situation) -> Iterator[Proposal]:
     """One proposal for large directories that no line copies or mounts: sent for nothing."""
-    if any(_mounts_context(step.instruction.flags) for one in now.stages() for step in one.steps):
+    flags = [flag for one in now.stages() for step in one.steps for flag in step.instruction.flags]
+    if any("type=bind" in flag and "from=" not in flag for flag in flags):
         return
     sizes: dict[str, int] = {}
     used: set[str] = set()
@@ -159,9 +160,7 @@ def uncopied_directories(now: Situation) -> Iterator[Proposal]:
     within = now.tree.relative(now.tree.dockerfile)
     used.add((within or "").partition("/")[0])
     free = [top for top, size in sizes.items() if top not in used and size >= _WORTH]
-    free = [top for top in free if _matches(top, [Misplaced("cache", top, 0, 0, top)])]
-    if "" in used and not free:
-        return
+    free = [top for top in free if _matches(top, [Misplaced("cache", top, 0, 0)])]
     if free:
         names = first_few([f"{top} ({pretty_bytes(sizes[top])})" for top in free], _SHOWN)
         yield Proposal(
@@ -171,18 +170,9 @@ def uncopied_directories(now: Situation) -> Iterator[Proposal]:
         )  # fmt: skip
 
 
-def _mounts_context(flags: Sequence[str]) -> bool:
-    return any("type=bind" in flag and "from=" not in flag for flag in flags)
-
-
-def _ignore_file(now: Situation) -> Path:
-    rules = now.model.context.rules
-    return rules.file or now.tree.root / ".dockerignore"
-
-
 def _with_entries(now: Situation, lines: Sequence[str]) -> dict[Path, str]:
     """The ignore file with these lines at its end; a new one also lists itself if copied."""
-    path = _ignore_file(now)
+    path = now.model.context.rules.file or now.tree.root / ".dockerignore"
     text = now.tree.text(path) or ""
     name = now.tree.relative(path)
     if not text and name and name not in lines and now.model.lines_of(name):
