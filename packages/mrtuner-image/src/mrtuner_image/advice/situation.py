@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from mrtuner_image.cache import PlannedStage
 from mrtuner_image.deploys import Deploys
 from mrtuner_image.dockerfile import Builder, Instruction
 from mrtuner_image.model import Model
@@ -45,9 +44,6 @@ class Situation:
     def tree(self) -> Tree:
         """The directory, with the changes applied so far."""
         return self.model.tree
-
-    def stages(self) -> Iterator[PlannedStage]:
-        return (stage for stage in self.model.wanted.stages if stage.needed)
 
     def recipe(self, edits: Iterable[Edit]) -> dict[Path, str]:
         """The edited Dockerfile, as the `edits` of a proposal."""

@@ -59,7 +59,7 @@ def misplaced_files(now: Situation) -> Iterator[Proposal]:
     kinds: list[What] = ["version control", "log", "database", "cache"]
     installs = {
         command.program
-        for stage in now.stages()
+        for stage in now.model.stages
         for step in stage.steps
         if step.instruction.name == "RUN"
         for command in commands(step.instruction.text)
@@ -84,7 +84,7 @@ def _asked_for(now: Situation) -> set[str]:
     """Paths that a line of the Dockerfile names: they are there on purpose."""
     return {
         source.path
-        for stage in now.model.wanted.stages
+        for stage in now.model.wanted
         for step in stage.steps
         for source in step.inputs
         if source.path
@@ -143,7 +143,8 @@ def _matches(line: str, members: Sequence[Misplaced]) -> bool:
 
 def uncopied_directories(now: Situation) -> Iterator[Proposal]:
     """One proposal for large directories that no line copies or mounts: sent for nothing."""
-    flags = [flag for one in now.stages() for step in one.steps for flag in step.instruction.flags]
+    steps = [step for stage in now.model.stages for step in stage.steps]
+    flags = [flag for step in steps for flag in step.instruction.flags]
     if any("type=bind" in flag and "from=" not in flag for flag in flags):
         return
     sizes: dict[str, int] = {}
@@ -152,7 +153,7 @@ def uncopied_directories(now: Situation) -> Iterator[Proposal]:
         top, slash, _ = entry.path.partition("/")
         if slash or entry.kind == "directory":
             sizes[top] = sizes.get(top, 0) + entry.archived
-    for stage in now.model.wanted.stages:
+    for stage in now.model.wanted:
         for step in stage.steps:
             for source in step.copied:
                 used.add(source.path.partition("/")[0])

@@ -76,7 +76,7 @@ PACKAGE_CACHES: Final = (
 def package_caches(now: Situation) -> Iterator[Proposal]:
     """One proposal for each line and kind of cache, in the stages that the image contains."""
     inside = shipped(now.model.wanted)
-    for stage in now.stages():
+    for stage in now.model.stages:
         if stage.stage.index not in inside:
             continue
         for step in stage.steps:
@@ -105,7 +105,7 @@ def _needed(now: Situation, step: Step, cache: PackageCache) -> bool:
         return False
     installing = [
         other.instruction.text
-        for stage in now.stages()
+        for stage in now.model.stages
         for other in stage.steps
         if other is step
         or (other.instruction.name == "RUN" and other.instruction.line > step.instruction.line)
@@ -126,7 +126,7 @@ def _set_aside(now: Situation, cache: PackageCache) -> bool:
     """Whether an ENV or ARG turns the cache off, or keeps it elsewhere."""
     return any(
         cache.gone.search(step.instruction.text)
-        for stage in now.stages()
+        for stage in now.model.stages
         for step in stage.steps
         if step.instruction.name in {"ENV", "ARG"}
     )
