@@ -120,7 +120,6 @@ class Instance(_Database):
     public: bool = False
     insights: bool = False
     tier: int = 1
-    subnets: str | None = None
     cluster: str | None = None
     source: str | None = None  # of a read replica
     pending: dict[str, Any] = field(default_factory=dict)
