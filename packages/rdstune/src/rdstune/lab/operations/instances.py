@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
+from mrtuner.catalog.families import ENGINES
 from mrtuner.wording import enumerated
 from rdstune.lab import life, making, rows, spread
 from rdstune.lab.faults import Fault, invalid_combination, invalid_value
@@ -22,7 +23,6 @@ from rdstune.lab.servers import machine
 from rdstune.lab.windows import check_windows, next_window
 from rdstune.lab.world import Instance, Region
 
-ENGINES: Final = ("postgres", "aurora-postgresql")
 _FILTERS: Final = ("db-instance-id", "db-cluster-id", "dbi-resource-id", "engine", "domain")
 
 #: API name: the field of Instance, for changes that are always immediate.
