@@ -19,7 +19,7 @@ from rdstune.lab.operations import maintenance, snapshots
 from rdstune.lab.operations.supported import OPERATIONS
 from rdstune.lab.servers.running import Servers
 from rdstune.lab.trouble import Failure, Trouble
-from rdstune.lab.world import Delays, Event, Instance, Maintenance, Value, World
+from rdstune.lab.world import Event, Instance, Maintenance, Value, World
 
 _REGION: Final = "us-east-1"
 _SERVERS_SECONDS: Final = 120
@@ -51,7 +51,7 @@ class Lab:
         self.region = region
         self._port = port
         self._trouble = Trouble()
-        self._world = World(Clock(speed), Delays(), Servers(programs) if servers else None)
+        self._world = World(Clock(speed), Servers(programs) if servers else None)
         self._front = Front(self._world, self._trouble)
         self._server: Any = None
         self._threads: list[threading.Thread] = []

@@ -247,9 +247,9 @@ class Region:
 class World:
     """Every region, the clock, and the lock that guards them all."""
 
-    def __init__(self, clock: Clock, delays: Delays, servers: Servers | None = None) -> None:
+    def __init__(self, clock: Clock, servers: Servers | None = None) -> None:
         self.clock = clock
-        self.delays = delays
+        self.delays = Delays()
         self.servers = servers
         self.lock = threading.RLock()
         self.memory: dict[str, int] = {}  # DBInstanceClassMemory that a test sets for a class
