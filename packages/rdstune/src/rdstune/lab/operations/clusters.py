@@ -57,7 +57,6 @@ def create(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """DescribeDBClusters."""
     found = [region.clusters[name] for name in sorted(region.clusters)]
     if "DBClusterIdentifier" in params:
         found = [region.cluster(params["DBClusterIdentifier"])]

@@ -41,7 +41,6 @@ _RESTART: Final = frozenset({"class_name", "version", "port"})
 
 
 def create(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """CreateDBInstance."""
     engine = params["Engine"]
     if engine not in ENGINES:
         raise invalid_value(f"Invalid DB engine: {engine} (the lab has {enumerated(ENGINES)})")
@@ -87,7 +86,6 @@ def create_replica(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """DescribeDBInstances."""
     if "DBInstanceIdentifier" in params:
         found = [region.instance(params["DBInstanceIdentifier"])]
     else:
@@ -135,7 +133,6 @@ def reboot(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stop(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """StopDBInstance."""
     instance = region.instance(params["DBInstanceIdentifier"])
     _demand(instance, "available")
     life.stop(region, instance)
@@ -143,7 +140,6 @@ def stop(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def start(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """StartDBInstance."""
     instance = region.instance(params["DBInstanceIdentifier"])
     _demand(instance, "stopped")
     life.start(region, instance)
@@ -151,7 +147,6 @@ def start(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def delete(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """DeleteDBInstance."""
     instance = region.instance(params["DBInstanceIdentifier"])
     if instance.protected:
         raise invalid_combination(

@@ -27,7 +27,6 @@ _FILTERS: Final = (
 
 
 def create(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """CreateDBSnapshot."""
     instance = region.instance(params["DBInstanceIdentifier"])
     if instance.status != "available":
         raise Fault(
