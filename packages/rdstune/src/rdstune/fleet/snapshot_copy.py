@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Annotated, Any, Final
 
 from mrtuner.aws import rds
+from mrtuner.aws.calls import unless_missing
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import Account, client
 from mrtuner.described import Doc
@@ -316,9 +317,5 @@ def _delete(there: Any, name: str) -> bool:
 
 
 def _going(there: Any, name: str) -> bool:
-    try:
-        return api.snapshot(there, name).status in {"deleting", "deleted"}
-    except AwsError as error:
-        if error.code == api.NOT_FOUND:
-            return True
-        raise
+    found = unless_missing(lambda: api.snapshot(there, name))
+    return found is None or found.status in {"deleting", "deleted"}

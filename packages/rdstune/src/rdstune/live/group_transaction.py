@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from mrtuner.aws import rds
+from mrtuner.aws.calls import unless_missing
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.rows import Scope
 from mrtuner.change.journal import Journal
@@ -194,14 +195,9 @@ class GroupTransaction(Transaction):
     def _remove_ours(self) -> None:
         """Delete the group that this change created, unless others use it by now."""
         name = self.group.name
-        try:
-            found = rds.group(self.client, name, self.scope)
-        except AwsError as error:
-            if error.not_found:
-                return
-            raise
-        if found.description != self.group.description:
-            return  # another group with the same name
+        found = unless_missing(lambda: rds.group(self.client, name, self.scope))
+        if found is None or found.description != self.group.description:
+            return  # none, or another group with the same name
         with self._step(State.REVERTING, f"delete group {name}"):
             if not users(self.client, name, self.scope):
                 self._delete()
@@ -237,13 +233,9 @@ class GroupTransaction(Transaction):
 
     def _values(self) -> dict[str, str] | None:
         """Return the group's user-set values; None when it does not exist."""
-        try:
-            rows = rds.parameters(self.client, self.group.name, self.scope, source="user")
-        except AwsError as error:
-            if error.not_found:
-                return None
-            raise
-        return user_values(rows)
+        name, scope = self.group.name, self.scope
+        rows = unless_missing(lambda: rds.parameters(self.client, name, scope, source="user"))
+        return None if rows is None else user_values(rows)
 
     def _attach(self, name: str) -> None:
         if self.scope is Scope.CLUSTER:

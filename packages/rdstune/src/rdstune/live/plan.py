@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mrtuner.aws import rds
-from mrtuner.aws.errors import AwsError
+from mrtuner.aws.calls import unless_missing
 from mrtuner.aws.rows import Scope
 from mrtuner.catalog.families import FamilyParameter
 from mrtuner.change.settings.plan import LeftAlone, refuse_doubles
@@ -223,7 +223,7 @@ def make(
     Only reads. Raises Refused for default groups, BadValue for one of another family.
     """
     name = _chosen(target, group)
-    found = _existing(client, name, target)
+    found = unless_missing(lambda: rds.group(client, name, target.scope))
     if found is None:
         return _plan_new(client, target, name, wanted)
     if found.family != target.family:
@@ -242,22 +242,15 @@ def _chosen(target: Target, group: str | None) -> str:
     return own_group(target)
 
 
-def _existing(client: Any, name: str, target: Target) -> ParameterGroup | None:
-    try:
-        return rds.group(client, name, target.scope)
-    except AwsError as error:
-        if error.not_found:
-            return None
-        raise
-
-
 def _plan_existing(
     client: Any, target: Target, group: ParameterGroup, wanted: Sequence[Wanted]
 ) -> RdsPlan:
     parameters = rds.parameters(client, group.name, target.scope)
     todo, left = steps(parameters, wanted)
     values = user_values(parameters)
-    had = values if group.name == target.group else _attached_values(client, target)
+    had = values
+    if group.name != target.group:
+        had = user_values(rds.parameters(client, target.group, target.scope, source="user"))
     return RdsPlan(
         target=target,
         group=group.name,
@@ -272,10 +265,6 @@ def _plan_existing(
             *_overruled(client, target, [step.name for step in todo]),
         ),
     )
-
-
-def _attached_values(client: Any, target: Target) -> dict[str, str]:
-    return user_values(rds.parameters(client, target.group, target.scope, source="user"))
 
 
 def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) -> RdsPlan:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from mrtuner.aws import rds
-from mrtuner.aws.errors import AwsError
+from mrtuner.aws.calls import unless_missing
 from mrtuner.aws.rows import Instance, Scope
 from mrtuner.catalog.classes import instance_class
 from mrtuner.errors import BadValue, Refused
@@ -38,14 +38,7 @@ def refuse_floors(client: Any, plan: RdsPlan, reboot: Literal["never", "window",
 
 def _instance(client: Any, name: str) -> Instance | None:
     """Return an instance of this region; None for one elsewhere, which is named by its ARN."""
-    if ":" in name:
-        return None
-    try:
-        return rds.instance(client, name)
-    except AwsError as error:
-        if error.not_found:
-            return None
-        raise
+    return None if ":" in name else unless_missing(lambda: rds.instance(client, name))
 
 
 def _refuse_primary(
