@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mrtuner.change.journal import Journal
     from rdstune.live.apply import RdsOutcome, Reboot
     from rdstune.live.compare import InstanceMachine, ParameterLine
-    from rdstune.live.plan import RdsPlan
+    from rdstune.live.plan import RdsPlan, WantedValue
     from rdstune.live.target import Target
 
 
@@ -163,19 +163,14 @@ def _from_file(
     return Prepared(plan, machine_of(client, target, known, dsn), (*notes, *mistakes))
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    name: str
-    value: str
-
-
-def _written(source: Path, family: str) -> list[_Written]:
+def _written(source: Path, family: str) -> list[WantedValue]:
     """Return the settings of the only group in a file.
 
     BadValue if there is not exactly one group, or if values are not known yet. Refused if its
     family is not the one that the instance needs.
     """
     from rdstune.group.read import read
+    from rdstune.live.plan import WantedValue
 
     groups = read(source)
     if len(groups) != 1:
@@ -196,7 +191,7 @@ def _written(source: Path, family: str) -> list[_Written]:
         raise BadValue(
             f"{source} has values that are not known yet: {what}", "Write them as literals."
         )
-    return [_Written(entry.name, entry.value or "") for entry in groups[0].entries]
+    return [WantedValue(entry.name, entry.value or "") for entry in groups[0].entries]
 
 
 def _agree(plan: RdsPlan, reboot: Reboot, asked: options.Asked, *, shared: bool) -> None:

@@ -33,15 +33,23 @@ _FALSE: Final = frozenset({"0", "off", "false", "no"})
 
 
 class Wanted(Protocol):
-    """A wanted setting, such as `rdstune.group.group_settings.Setting`."""
+    """A wanted setting: its value is a literal in the base unit, or a formula."""
 
     @property
-    def name(self) -> str:
-        """The parameter's name."""
-
+    def name(self) -> str: ...
     @property
-    def value(self) -> str:
-        """A literal in the base unit, or a formula."""
+    def value(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WantedValue:
+    """A wanted setting that no rule gave."""
+
+    name: str
+    value: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +140,7 @@ def _step(row: GroupParameter, one: Wanted) -> ParameterStep:
         before=row.value if row.source == "user" else None,
         shown=row.value,
         static=row.apply_type == "static",
-        reason=getattr(one, "reason", ""),
+        reason=one.reason,
     )
 
 
@@ -272,11 +280,14 @@ def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) 
     attached = rds.parameters(client, target.group, target.scope)
     had = user_values(attached)
     carried = [
-        _Carried(key, value, f"as in {target.group}")
+        WantedValue(key, value, f"as in {target.group}")
         for key, value in had.items()
         if key not in {one.name for one in wanted}
     ]
-    defaults = [_as_default(row) for row in attached]
+    defaults = [
+        replace(row, value=None, source="engine-default") if row.source == "user" else row
+        for row in attached
+    ]
     todo, left = steps(defaults, [*wanted, *carried])
     if not steps(attached, wanted)[0]:
         todo, name = (), target.group  # nothing to change: no group is needed
@@ -290,17 +301,6 @@ def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) 
         creates=name != target.group,
         warnings=_overruled(client, target, [step.name for step in todo]),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Carried:
-    name: str
-    value: str
-    reason: str
-
-
-def _as_default(row: GroupParameter) -> GroupParameter:
-    return replace(row, value=None, source="engine-default") if row.source == "user" else row
 
 
 def _others(client: Any, target: Target, group: str) -> tuple[str, ...]:
