@@ -70,7 +70,7 @@ def of_target(
 ) -> tuple[WantedValue, ...]:
     """Return defaults for what keeps a failed instance from starting even with the wanted settings.
 
-    None if it is not down.
+    An instance that is not down needs none.
     """
     if not target.incompatible:
         return ()
