@@ -18,7 +18,6 @@ from rdstune.cli import change
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
-    from mrtuner.change.journal import Journal
     from rdstune.live.apply import RdsOutcome, Reboot
     from rdstune.live.compare import InstanceMachine, ParameterLine
     from rdstune.live.plan import RdsPlan, WantedValue
@@ -71,6 +70,7 @@ def command(
     restores exactly what was there. For an instance of a cluster, the cluster's group is changed.
     """
     from mrtuner.aws import session
+    from rdstune.live.apply import apply
 
     options.warn_of_password(dsn)
     client = session.client("rds", account)
@@ -81,7 +81,11 @@ def command(
         for line in _shown(prepared):
             terminal.print_note(line)
         _agree(prepared.plan, reboot, asked, shared=shared)
-        outcome = _carried_out(client, prepared.plan, book, reboot, poll, shared or not asked.yes)
+        with change.telling(poll) as told:
+            outcome = apply(
+                client, prepared.plan, book,
+                reboot=reboot, shared=shared or not asked.yes, pace=told.pace, at=told.at,
+            )  # fmt: skip
     lines = _compared(client, prepared, dsn, outcome, poll)
     undo = change.undo_command(instance, account, reboot, asked.journal)
     undo = undo if outcome.result == "applied" else ""
@@ -202,15 +206,6 @@ def _agree(plan: RdsPlan, reboot: Reboot, asked: options.Asked, *, shared: bool)
     what += f" (also used by {', '.join(plan.shared)})" if plan.shared else ""
     what += " and reboot" if reboot == "now" and plan.reboot else ""
     asked.confirm(f"{what}?")
-
-
-def _carried_out(
-    client: Any, plan: RdsPlan, book: Journal, reboot: Reboot, poll: float, shared: bool
-) -> RdsOutcome:
-    from rdstune.live.apply import apply
-
-    with change.telling(poll) as told:
-        return apply(client, plan, book, reboot=reboot, shared=shared, pace=told.pace, at=told.at)
 
 
 def _compared(
