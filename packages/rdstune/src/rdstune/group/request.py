@@ -18,7 +18,7 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family
 from mrtuner.formula.class_memory import Estimate, class_memory
 from mrtuner.formula.expression import Expr
-from mrtuner.formula.grammar import is_formula, parse
+from mrtuner.formula.grammar import is_formula, machine_variables, parse
 from mrtuner.inputs import Storage, Workload
 from mrtuner.postgres.reserved import OF_RDS
 from mrtuner.tuning.budget import DEFAULT_WORK_MEM
@@ -94,12 +94,7 @@ class GroupRequest:
 
     def machine(self, each: InstanceClass, memory: Bytes) -> dict[str, int]:
         """Return the class's variables as formulas name them."""
-        return {
-            "DBInstanceClassMemory": memory,
-            "DBInstanceVCPU": each.vcpus,
-            "AllocatedStorage": self.storage,
-            "EndPointPort": 5432,
-        }
+        return machine_variables(memory, each.vcpus, self.storage)
 
     def alike(self, each: InstanceClass) -> tuple[object, ...]:
         """Return a key: classes with the same key have the same answers."""

@@ -8,6 +8,7 @@ mistake until the next promotion. Source: PostgreSQL documentation, Hot Standby.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 from mrtuner.aws import rds
@@ -115,5 +116,6 @@ def number(value: str | None, of: InstanceMachine | None) -> int | None:
     """Return the integer that a value gives on a machine, at the middle of its estimated memory."""
     if value is None or of is None:
         return None
-    found = expected(value, of.at_its_middle())
+    middle = replace(of.memory, low=of.memory.value, high=of.memory.value)
+    found = expected(value, replace(of, memory=middle))
     return int(found.low) if found and found.low.lstrip("-").isdigit() else None
