@@ -218,7 +218,7 @@ def _constant(subject: Subject, formula: Formula) -> Iterator[Finding]:
     """Report formulas, or parts of them, that truncation turns into 0."""
     if len({machine.memory for machine in subject.machines}) < 2:
         return
-    for part in suggestions.constant_parts(formula):
+    for part in suggestions.arithmetic(formula):
         values = zip(subject.machines, subject.on_each(partial(_likely, part)), strict=True)
         zero = [each.instance_class.name for each, value in values if not value]
         whole = part == formula
