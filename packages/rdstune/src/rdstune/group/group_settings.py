@@ -88,7 +88,8 @@ def group_settings(
                 settings.append(setting)
         elif item.changes and _takes(request.family.parameters[name], item.target):
             settings.append(_literal(request.family, item))
-    return [each for each in settings if not _default_already(each, request.family)]
+    defaults = request.family.parameters
+    return [each for each in settings if each.value != defaults[each.name].default]
 
 
 def _weighed(held: Sequence[SizedClass], chosen: InstanceClass) -> list[tuple[SizedClass, float]]:
@@ -219,7 +220,3 @@ def _takes(known: FamilyParameter, value: Value | None) -> bool:
 
 def _method(group: Family, name: str) -> ApplyMethod:
     return "immediate" if group.parameters[name].apply_type == "dynamic" else "pending-reboot"
-
-
-def _default_already(setting: Setting, group: Family) -> bool:
-    return setting.value == group.parameters[setting.name].default
