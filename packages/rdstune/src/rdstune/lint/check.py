@@ -76,7 +76,8 @@ def lint(
     for variant in _variants(group):
         each = list(_each(variant, known, name, machines))
         found += [*each, *_budget(_sound(variant, each), known, name, machines)]
-    return tuple(sorted(dict.fromkeys(_of(group, one) for one in found), key=_place))
+    placed = dict.fromkeys(_of(group, one) for one in found)
+    return tuple(sorted(placed, key=lambda one: (one.line or 0, _ORDER[one.severity])))
 
 
 #: RDS for MySQL and MariaDB have these too, with other rules. Source: MySQL, server system
@@ -180,10 +181,6 @@ def _contradictions(group: WrittenGroup, name: str | None) -> Iterator[Finding]:
             remedy=f"Change the family to {needs}." if user.family else "",
             line=user.line,
         )
-
-
-def _place(finding: Finding) -> tuple[int, int]:
-    return finding.line or 0, _ORDER[finding.severity]
 
 
 def _of(group: WrittenGroup, finding: Finding) -> Finding:
