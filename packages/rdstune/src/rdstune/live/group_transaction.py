@@ -60,7 +60,8 @@ class GroupTransaction(Transaction):
         """Write in calls of at most twenty, attach, wait, reboot if allowed, verify."""
         if self.group.creates:
             with self._step(State.WRITING, f"create group {self.group.name}"):
-                self._create()
+                name, family = self.group.name, self.group.family
+                rds.create_group(self.client, name, family, self.group.description, self.scope)
         broken = read_target(self.client, self.group.identifier)
         if not self.group.removes or broken.incompatible:
             self._write("after", State.WRITING)
@@ -105,7 +106,8 @@ class GroupTransaction(Transaction):
     def back(self) -> tuple[str, ...]:
         """Restore everything; return the parameters that keep our value until a reboot."""
         target = self._settled_somehow()
-        if self._must_put_back(target):
+        # The values of a group that is to be deleted matter only where an instance is down.
+        if not self.group.creates or target.incompatible:
             self._write("before", State.REVERTING, self._to_put_back())
             target = self._settled_somehow()
         if target.incompatible:
@@ -129,10 +131,6 @@ class GroupTransaction(Transaction):
     def not_back(self, why: str, error: MrTunerError) -> ApplyError:
         """Return an error with the values in force and the command that continues the rollback."""
         return rollback_failed(self, why, error)
-
-    def _must_put_back(self, target: Target) -> bool:
-        """Whether to restore values: not in a group to be deleted, unless an instance needs it."""
-        return not self.group.creates or bool(target.incompatible)
 
     def _to_put_back(self) -> tuple[ParameterChange, ...]:
         """Return our values that are not restored yet; values that others set since are kept."""
@@ -203,10 +201,6 @@ class GroupTransaction(Transaction):
                 self._delete()
 
     # Single steps.
-
-    def _create(self) -> None:
-        group = self.group
-        rds.create_group(self.client, group.name, group.family, group.description, self.scope)
 
     def _write(
         self, direction: Direction, state: State, entries: Sequence[ParameterChange] | None = None
@@ -298,17 +292,13 @@ class GroupTransaction(Transaction):
                 return
 
 
-def _untold() -> None:
-    """Do nothing."""
-
-
 def reboot_waiting(
     client: Any,
     name: str,
     pace: Pace,
     *,
     always: bool = False,
-    begun: Callable[[], None] = _untold,
+    begun: Callable[[], None] = lambda: None,
 ) -> None:
     """Reboot an instance or a Multi-AZ DB cluster, and wait until it runs the group's values.
 

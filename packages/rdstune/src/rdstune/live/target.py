@@ -17,16 +17,13 @@ from mrtuner.aws.session import region_of
 from mrtuner.catalog.families import ENGINES
 from mrtuner.errors import BadValue
 
-#: Statuses with no work under way. Source: RDS User Guide, "Viewing DB instance status".
-AT_REST: Final = frozenset({
-    "available", "backing-up", "storage-optimization", "configuring-log-exports",
-    "incompatible-parameters", "stopped",
-})  # fmt: skip
 #: Statuses that allow changing a parameter group: the instance applies it.
 CHANGEABLE: Final = frozenset({
     "available", "backing-up", "storage-optimization", "configuring-log-exports",
 })  # fmt: skip
 INCOMPATIBLE: Final = "incompatible-parameters"
+#: Statuses with no work under way. Source: RDS User Guide, "Viewing DB instance status".
+AT_REST: Final = CHANGEABLE | {INCOMPATIBLE, "stopped"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
