@@ -218,6 +218,10 @@ class Region:
         """Return the ARN of a resource here; kinds are db, pg, cluster, cluster-pg, snapshot."""
         return f"arn:aws:rds:{self.name}:{ACCOUNT}:{kind}:{name}"
 
+    def home_of(self, name: str) -> Region:
+        """Return the region of an ARN; this one for a plain name."""
+        return self.world.region(name.split(":")[3]) if name.startswith("arn:") else self
+
     def kind(self, cluster: bool) -> dict[str, LabGroup]:
         return self.cluster_groups if cluster else self.groups
 

@@ -65,7 +65,8 @@ def create_member(region: Region, params: Mapping[str, Any]) -> None:
 
 def create_replica(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     """CreateDBInstanceReadReplica, within the region or from another one by ARN."""
-    source = making.source_of(region, params["SourceDBInstanceIdentifier"])
+    name = params["SourceDBInstanceIdentifier"]
+    source = region.home_of(name).instance(name)
     identifier = making.new_identifier(region, params["DBInstanceIdentifier"])
     if not source.retention:
         raise Fault("InvalidDBInstanceState", "Automated backups are not enabled for the source")
