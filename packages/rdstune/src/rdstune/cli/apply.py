@@ -81,10 +81,10 @@ def command(
         for line in _shown(prepared):
             terminal.print_note(line)
         _agree(prepared.plan, reboot, asked, shared=shared)
-        with change.telling(poll) as told:
+        with change.telling(poll) as (at, pace):
             outcome = apply(
                 client, prepared.plan, book,
-                reboot=reboot, shared=shared or not asked.yes, pace=told.pace, at=told.at,
+                reboot=reboot, shared=shared or not asked.yes, pace=pace, at=at,
             )  # fmt: skip
     lines = _compared(client, prepared, dsn, outcome, poll)
     undo = change.undo_command(instance, account, reboot, asked.journal)

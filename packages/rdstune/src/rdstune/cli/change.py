@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -59,22 +59,17 @@ poll_option = options.time_option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StepReports:
-    """Where a change reports its steps and what it waits for."""
-
-    at: Observer
-    pace: Pace
-
-
 @contextmanager
-def telling(poll: float) -> Iterator[StepReports]:
-    """Print steps as lines on stderr; on a terminal, show what is waited for beside a spinner."""
+def telling(poll: float) -> Iterator[tuple[Observer, Pace]]:
+    """Yield where a change reports its steps, and what it waits for.
+
+    Steps are lines on stderr; on a terminal, what is waited for is shown beside a spinner.
+    """
     from rdstune.live.wait import USUAL
 
     pace = replace(USUAL, first=poll, most=poll * _LESS_FREQUENT)
     if not terminal.animated(sys.stderr):
-        yield StepReports(_step, replace(pace, tell=_waited))
+        yield _step, replace(pace, tell=lambda state: terminal.print_note(f"    {state}"))
         return
     from rich.console import Console
     from rich.text import Text
@@ -87,9 +82,7 @@ def telling(poll: float) -> Iterator[StepReports]:
                 console.print(Text(f"  {_short(taken)}"))
                 status.update(Text(_short(taken)))
 
-        yield StepReports(
-            step, replace(pace, tell=lambda state: status.update(Text(printable(state))))
-        )
+        yield step, replace(pace, tell=lambda state: status.update(Text(printable(state))))
 
 
 _LESS_FREQUENT: Final = 15
@@ -103,10 +96,6 @@ def _step(taken: StepName) -> None:
 def _short(text: str) -> str:
     """Shorten a step, which may have twenty names; the journal has them all."""
     return printable(textwrap.shorten(text, terminal.WIDTH - 2, placeholder=" …"))
-
-
-def _waited(state: str) -> None:
-    terminal.print_note(f"    {state}")
 
 
 def prove(client: Any, instance: str, dsn: str | None, *, down: bool = True) -> Target:
@@ -135,10 +124,8 @@ def finish_interrupted(
     """Finish or revert what an interrupted run left half-done, and report it."""
     from rdstune.live.apply import finish_or_revert_group
 
-    with telling(poll) as told:
-        outcome = finish_or_revert_group(
-            client, instance, book, reboot=reboot, pace=told.pace, at=told.at
-        )
+    with telling(poll) as (at, pace):
+        outcome = finish_or_revert_group(client, instance, book, reboot=reboot, pace=pace, at=at)
     change.print_recovered(outcome)
     return outcome
 

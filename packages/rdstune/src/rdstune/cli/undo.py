@@ -62,10 +62,10 @@ def command(
                 terminal.print_note(line)
             what = f"Restore {plural(len(done.entries), 'parameter')}"
             asked.confirm(f"{what}{' and reboot' if reboot == 'now' else ''}?")
-            with change.telling(poll) as told:
+            with change.telling(poll) as (at, pace):
                 outcome = undo(
-                    client, instance, book, reboot=reboot, force=force, only=done.id,
-                    pace=told.pace, at=told.at,
+                    client, instance, book,
+                    reboot=reboot, force=force, only=done.id, pace=pace, at=at,
                 )  # fmt: skip
     if asked.as_json:
         from rdstune.live.document import undo_document
