@@ -93,7 +93,7 @@ def test_a_group_has_a_name_as_rds_stores_it(name: str, stored: str) -> None:
 
 @pytest.mark.parametrize("name", ["1shop", "shop-", "shop--17", "shop_17", "", "x" * 256])
 def test_a_name_that_rds_would_not_take_is_refused(name: str) -> None:
-    with pytest.raises(BadValue, match="is not a valid parameter group name"):
+    with pytest.raises(BadValue, match="is not a valid name for a parameter group"):
         group_name(name)
 
 

@@ -7,7 +7,6 @@ else uses the group.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -19,15 +18,12 @@ from mrtuner.catalog.families import FamilyParameter
 from mrtuner.change.settings.plan import LeftAlone, refuse_doubles
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.grammar import FormulaError, is_formula, parse
+from rdstune.formats.group import checked_name
 from rdstune.live.target import Target, users
 
 if TYPE_CHECKING:
     from mrtuner.aws.rows import ApplyMethod, GroupParameter, ParameterGroup
 
-#: Source: CreateDBParameterGroupMessage of the RDS API: 1 to 255 letters, digits and hyphens,
-#: starting with a letter, with no hyphen last and no two together. Only default groups have a
-#: period.
-_GROUP_NAME: Final = re.compile(r"[a-z](?:-?[a-z0-9])*")
 _TRUE: Final = frozenset({"1", "on", "true", "yes"})
 _FALSE: Final = frozenset({"0", "off", "false", "no"})
 
@@ -206,12 +202,7 @@ def group_name(name: str) -> str:
             f"{name} is a default group, which cannot be changed",
             "Choose another one with --group; it is created if it does not exist.",
         )
-    if not _GROUP_NAME.fullmatch(name) or len(name) > 255:
-        raise BadValue(
-            f"{name!r} is not a valid parameter group name",
-            "Use letters, digits and single hyphens, with a letter first and no hyphen last.",
-        )
-    return name
+    return checked_name(name)
 
 
 def own_group(target: Target) -> str:
