@@ -16,8 +16,8 @@ import posixpath
 import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, cast
@@ -66,9 +66,8 @@ class StoredImage:
         """Bytes that a client without any part of it fetches."""
         return sum(layer.size for layer in self.layers) + self.configuration_size
 
-    @contextmanager
-    def archive(self, layer: Blob) -> Iterator[IO[bytes]]:
-        """The layer as an archive of files, to be read from its beginning to its end.
+    def uncompressed(self, layer: Blob) -> int:
+        """Bytes of the layer as an archive; all of it is read, and its digest verified.
 
         Raises:
             MissingPart: it is compressed in a way that is not read here.
@@ -80,19 +79,16 @@ class StoredImage:
             )
         compared = _Compared(self.opener(layer.digest), layer.digest)
         with closing(io.BufferedReader(compared, _CHUNK)) as stream:
+            archive: IO[bytes] = stream
+            if layer.media_type.endswith("gzip"):
+                archive = cast("IO[bytes]", gzip.GzipFile(fileobj=stream, mode="rb"))
+            size = 0
             try:
-                packed = layer.media_type.endswith("gzip")
-                yield cast("IO[bytes]", gzip.open(stream)) if packed else stream  # noqa: SIM115 - closed below it
-            except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+                while piece := archive.read(_CHUNK):
+                    size += len(piece)
+            except (OSError, EOFError, zlib.error) as error:
                 what = f"layer {layer.digest[:19]} cannot be read: {error}"
                 raise _bad(self.name, what) from error
-
-    def uncompressed(self, layer: Blob) -> int:
-        """Bytes of the layer as an archive; all of it is read, and its digest verified."""
-        size = 0
-        with self.archive(layer) as archive:
-            while piece := archive.read(_CHUNK):
-                size += len(piece)
         return size
 
 
