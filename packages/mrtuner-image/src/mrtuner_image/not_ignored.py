@@ -28,11 +28,6 @@ class Misplaced:
     files: int
     sent: int
 
-    @property
-    def worst_first(self) -> tuple[bool, int, str]:
-        """Sort key: secrets first, then the largest."""
-        return self.what != "secret", -self.sent, self.path
-
 
 #: Names of directories. Source: the tools that create them.
 _DIRECTORIES: Final[dict[str, What]] = {
@@ -90,7 +85,10 @@ def misplaced(context: Context) -> list[Misplaced]:
         if is_source or _is_harmless(context, path, what):
             del found[path, what]
     whole = [_summed(path, what, entries) for (path, what), entries in found.items()]
-    return sorted((one for one in whole if one.files), key=lambda one: one.worst_first)
+    return sorted(
+        (one for one in whole if one.files),
+        key=lambda one: (one.what != "secret", -one.sent, one.path),
+    )
 
 
 def _summed(path: str, what: What, entries: Iterable[ContextEntry]) -> Misplaced:
