@@ -17,7 +17,7 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family, FamilyParameter
 from mrtuner.errors import BadValue
 from mrtuner.formula.expression import MEMORY, Constant, Expr, Extreme
-from mrtuner.formula.grammar import Formula, Function, Integer, braces, is_formula, parse
+from mrtuner.formula.grammar import Formula, Function, Integer, braces
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.engine import NEAR
 from mrtuner.tuning.feasibility import Solution
@@ -45,10 +45,6 @@ class Setting:
     reason: str
     scales: bool  # a formula: right on other classes too
     share: float = 1.0  # of the rule's value on the class asked about; a shape may give less
-
-    @property
-    def formula(self) -> Formula | None:
-        return parse(self.value) if is_formula(self.value) else None
 
 
 @dataclass(frozen=True, slots=True)

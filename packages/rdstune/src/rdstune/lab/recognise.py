@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Final
 from urllib.parse import parse_qs, parse_qsl, unquote
 
-_SCOPE: Final = re.compile(r"Credential=([^/,\s]+)/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
+_SCOPE: Final = re.compile(r"Credential=[^/,\s]+/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
 #: Signing name: the name in botocore's models, where they differ.
 _MODELS: Final = {"monitoring": "cloudwatch", "rds-db": "rds"}
 
@@ -22,7 +22,6 @@ _Operation = tuple[str, re.Pattern[str], frozenset[tuple[str, str]], str]
 class Signed:
     """The data in a signature."""
 
-    key: str
     region: str
     service: str  # as signed, and as IAM spells it: monitoring is cloudwatch
 
@@ -35,8 +34,8 @@ def signed(authorization: str, query: str = "") -> Signed | None:
         match = _SCOPE.search(f"Credential={unquote(asked)}")
     if match is None:
         return None
-    key, region, service = match.groups()
-    return Signed(key, region, _MODELS.get(service, service))
+    region, service = match.groups()
+    return Signed(region, _MODELS.get(service, service))
 
 
 def action_of(service: str, environ: Mapping[str, Any], body: bytes) -> str:
