@@ -99,7 +99,7 @@ def command(
             )
         )  # fmt: skip
     else:
-        change.say(outcome, reboot)
+        change.say(outcome)
         if undo:
             terminal.print_note(f"to undo: {undo}")
     _refuse_differences(lines)

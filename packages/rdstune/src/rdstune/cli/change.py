@@ -27,10 +27,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 reboot_option = click.option(
     "--reboot",
-    type=click.Choice(["never", "window", "now"]),
+    type=click.Choice(["never", "now"]),
     default="never",
     show_default=True,
-    help="When to reboot: never, at AWS's next restart (window), or now.",
+    help="Whether to reboot what waits for it, now or never.",
 )
 workload_option = options.declared_option("workload", default="mixed")
 connections_option = options.declared_option("connections")
@@ -130,7 +130,7 @@ def finish_interrupted(
     return outcome
 
 
-def say(outcome: RdsOutcome, reboot: Reboot) -> None:
+def say(outcome: RdsOutcome) -> None:
     """Print the outcome to stdout, and what waits for a reboot to stderr."""
     if outcome.result == "nothing":
         terminal.print_line("nothing to change")
@@ -142,16 +142,10 @@ def say(outcome: RdsOutcome, reboot: Reboot) -> None:
         terminal.print_line(f"{change.verified(outcome, 'parameter')} in group {outcome.group}")
     if outcome.waiting:
         terminal.print_note(f"waiting for a reboot: {', '.join(outcome.waiting)}")
-        terminal.print_note(_HOW[reboot])
-
-
-_NOW: Final = "reboot when convenient, or run again with --reboot now"
-_HOW: Final = {
-    "never": _NOW,
-    "window": "nothing was rebooted: AWS does not reboot for parameters in its maintenance window; "
-    "they take effect when something else restarts the instance, such as an update",
-    "now": _NOW,
-}
+        terminal.print_note(
+            "reboot when convenient, or run again with --reboot now: AWS does not reboot for "
+            "parameters in its maintenance window"
+        )
 
 
 def undo_command(instance: str, account: Account, reboot: Reboot, journal: Path | None) -> str:

@@ -72,7 +72,7 @@ def command(
 
         terminal.document(undo_document(recovered, outcome))
     else:
-        change.say(outcome, reboot)
+        change.say(outcome)
 
 
 def _replaced(done: Change) -> Iterator[tuple[str, str]]:

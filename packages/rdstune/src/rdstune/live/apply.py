@@ -29,8 +29,7 @@ from rdstune.live.wait import USUAL, Pace
 
 __all__ = ["RdsPlan", "apply", "make"]
 
-#: never and window reboot nothing; they differ in what users are told to wait for.
-Reboot = Literal["never", "window", "now"]
+Reboot = Literal["never", "now"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

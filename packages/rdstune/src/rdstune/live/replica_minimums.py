@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from mrtuner.aws import rds
 from mrtuner.aws.calls import unless_missing
@@ -22,7 +22,7 @@ from rdstune.live.compare import InstanceMachine, expected, machine
 from rdstune.live.plan import ParameterStep, RdsPlan
 
 
-def refuse_floors(client: Any, plan: RdsPlan, reboot: Literal["never", "window", "now"]) -> None:
+def refuse_floors(client: Any, plan: RdsPlan, reboot: str) -> None:
     """Refuse a change that would leave a replica below its primary; name what to change first."""
     steps = [step for step in plan.steps if step.name in FOLLOW_PRIMARY]
     if not steps or plan.target.scope is not Scope.INSTANCE:
