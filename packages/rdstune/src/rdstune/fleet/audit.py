@@ -227,7 +227,6 @@ class _Region:
     clusters: dict[str, RdsCluster] | None = None
 
     def row(self, instance: Instance) -> AuditRow:
-        """Return the judged row of one instance."""
         cluster = self._cluster(instance.cluster) if instance.cluster else None
         return AuditRow(
             region=self.account.region or "",

@@ -34,7 +34,6 @@ class Phases:
 
 
 def phases(run: Run) -> Phases:
-    """Return the timings of one run."""
     seen = run.observation
     noticed = {one.kind: one for one in outages_by_client(seen, run.asked)}
     began = [gap.began - run.asked for gap in seen.all_gaps()]

@@ -48,7 +48,6 @@ class Reply:
     request: str
 
     def send(self, start: StartResponse) -> Iterable[bytes]:
-        """Send it through WSGI."""
         headers = [
             ("Content-Type", "text/xml"),
             ("Content-Length", str(len(self.body))),
@@ -69,7 +68,6 @@ class Front:
         self._moto_lock = threading.Lock()
 
     def __call__(self, environ: Environ, start: StartResponse) -> Iterable[bytes]:
-        """Answer one request."""
         caller = signed(environ.get("HTTP_AUTHORIZATION", ""), environ.get("QUERY_STRING", ""))
         body = _body(environ)
         try:

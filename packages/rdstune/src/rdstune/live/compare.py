@@ -68,12 +68,10 @@ class InstanceMachine:
     port: int
 
     def variables(self, memory: int) -> dict[str, int]:
-        """Return the variables by their names in formulas."""
         return grammar.machine_variables(memory, self.vcpus, self.storage, self.port)
 
 
 def machine(instance: Instance, memory: Estimate, vcpus: int) -> InstanceMachine:
-    """Return an instance's machine."""
     return InstanceMachine(
         memory=memory,
         vcpus=vcpus,
