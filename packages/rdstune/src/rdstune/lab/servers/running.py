@@ -11,7 +11,6 @@ user is an ordinary role in `rds_superuser`.
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 import threading
@@ -22,11 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from mrtuner import files
 from mrtuner.bench.server import guard
 from mrtuner.errors import ConnectError, MissingPart, MrTunerError
 from mrtuner.postgres.binaries import Binaries, find_binaries
 from mrtuner.postgres.cluster import SUPERUSER, Cluster, StopMode
-from mrtuner.postgres.server_user import scratch_directory
+from mrtuner.postgres.server_user import hand_over, scratch_directory
 from rdstune.lab.servers import settings
 from rdstune.lab.world import Instance
 
@@ -114,7 +114,7 @@ class Servers:
         passfile = cluster.directory / "passfile"
         line = f"*:*:*:{instance.username}:{instance.password}\n"
         if not passfile.exists() or passfile.read_text(encoding="utf-8") != line:
-            _write(passfile, line)
+            files.replace(passfile, line, mode=0o600, durable=False)
         database = instance.database or "postgres"
         return f"{cluster.dsn(database, user=instance.username, tcp=True)} passfile={passfile}"
 
@@ -213,7 +213,9 @@ def _configure(server: InstanceServer, values: Mapping[str, str]) -> int:
         if not _takes(server, name, word):
             result.lacking(name)
     server.aside = result.aside
-    _write_for_server(cluster, result.text())
+    path = cluster.data / _FILE
+    files.replace(path, result.text(), mode=0o600, durable=False)
+    hand_over(path, cluster.user)
     written = result.settings.get("shared_buffers", "")
     return int(written) if written.isdigit() else 0
 
@@ -278,21 +280,6 @@ def _admin(cluster: Cluster, user: str) -> Any:
 def _libraries(binaries: Binaries) -> set[str]:
     root = binaries.directory.parent / "lib"
     return {path.stem for path in (*root.glob("*.so"), *root.glob("postgresql/*.so"))}
-
-
-def _write_for_server(cluster: Cluster, text: str) -> None:
-    path = cluster.data / _FILE
-    _write(path, text)
-    if cluster.user is not None:
-        os.chown(path, cluster.user.uid, cluster.user.gid)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file atomically, readable by its owner only."""
-    new = path.with_name(f"{path.name}.new")
-    new.touch(mode=0o600)
-    new.write_text(text, encoding="utf-8")
-    new.rename(path)
 
 
 def _key(instance: Instance) -> str:
