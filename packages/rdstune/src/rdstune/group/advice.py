@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mrtuner.aws import rds
-from mrtuner.aws.ec2 import instance_type
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import Account, client
 from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
-from mrtuner.errors import BadValue, Refused
+from mrtuner.catalog.ec2 import class_from_ec2
+from mrtuner.errors import BadValue, MrTunerError, Refused
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.units import Bytes, GiB, pretty_bytes
 from rdstune.group.derive import Design, design
@@ -105,9 +105,9 @@ def _like(
     target: Target, account: Account, unknown: BadValue
 ) -> tuple[InstanceClass, tuple[str, ...]]:
     try:
-        machine = instance_type(client("ec2", account), target.class_name.removeprefix("db."))
-    except AwsError as error:
-        if error.denied:
+        machine = class_from_ec2(target.class_name, account)
+    except MrTunerError as error:
+        if isinstance(error, AwsError) and error.denied:
             raise
         raise unknown from None
     twins = [
