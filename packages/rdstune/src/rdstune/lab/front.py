@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import UsageError
@@ -35,8 +36,6 @@ _LOG: Final = logging.getLogger(__name__)
 _UNSIGNED: Final = Fault(
     "MissingAuthenticationToken", "Request is missing Authentication Token", 403
 )
-_REASONS: Final = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found",
-                   500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Reply:
             ("Content-Length", str(len(self.body))),
             ("x-amzn-RequestId", self.request),
         ]
-        start(f"{self.status} {_REASONS.get(self.status, 'Status')}", headers)
+        start(f"{self.status} {HTTPStatus(self.status).phrase}", headers)
         return [self.body]
 
 
