@@ -178,8 +178,6 @@ class _Keys:
 
     def _run(self, one: Instruction) -> Step:
         text = f"RUN {self._declared()} {one.original[4:]}"
-        if self.builder == "podman":
-            return Step(one, text, self._mounted(one), at=self.directory)
         mounts = [
             {
                 name.lower(): value
@@ -188,6 +186,9 @@ class _Keys:
             for flag in one.flags
             if flag.startswith("--mount=")
         ]
+        if self.builder == "podman":
+            origins = self._origins(mounts[0].get("from")) if mounts else ()
+            return Step(one, text, origins, at=self.directory)
         words = [
             mount.get("source", mount.get("src", "")) or "."
             for mount in mounts
@@ -228,11 +229,6 @@ class _Keys:
         """The arguments as a RUN gets them: ENV of the same name wins (in BuildKit, if later)."""
         values = self._values()
         return " ".join(f"{name}={values[name]}" for name in sorted(self.arguments))
-
-    def _mounted(self, one: Instruction) -> tuple[int, ...]:
-        mount = one.flag("mount")
-        parts = dict(part.partition("=")[::2] for part in (mount or "").split(","))
-        return self._origins(parts.get("from"))
 
     def _origins(self, name: str | None) -> tuple[int, ...]:
         found = None if name is None else self.dockerfile.stage_of(name, self.stage.index)
