@@ -96,7 +96,7 @@ def test_who_owns_a_file_is_not_compared(tmp_path: Path) -> None:
         context = read_context(tmp_path, rules_for(tmp_path, tmp_path / "Dockerfile"))
         builders: tuple[Builder, ...] = ("podman", "buildkit")
         planned = [plan(recipe, context, lambda _entry: "", None, one) for one in builders]
-        return [one.stages[0].steps[0].key for one in planned]
+        return [one[0].steps[0].key for one in planned]
 
     before = keys()
     os.chown(tmp_path / "a", 1234, 1234)
@@ -158,7 +158,7 @@ def keys(root: Path, text: str, builder: Builder = "buildkit") -> list[str | Non
     recipe = parse(text, builder=builder)
     context = read_context(root, rules_for(root, root / "Dockerfile", builder=builder))
     planned = plan(recipe, context, lambda _entry: "", None, builder)
-    return [step.key for step in planned.stages[-1].steps]
+    return [step.key for step in planned[-1].steps]
 
 
 def test_a_stage_inherits_the_arguments_of_its_base(tmp_path: Path) -> None:

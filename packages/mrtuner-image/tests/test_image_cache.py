@@ -32,7 +32,7 @@ def told(wanted: Plan, states: list[list[State]]) -> list[tuple[str, str]]:
     """Lines and states in the order in which the builder prints them."""
     return [
         (step.instruction.original, state)
-        for stage, known in zip(wanted.stages, states, strict=True)
+        for stage, known in zip(wanted, states, strict=True)
         if stage.needed
         for step, state in zip(stage.steps, known, strict=True)
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,23 +12,15 @@ from mrtuner.aws.rows import Scope
 from mrtuner.aws.session import client as aws_client
 from mrtuner.limits.examples.week import simulated_week
 from rdstune.lab import Lab
-from rdstune.live.plan import user_values
+from rdstune.live.plan import WantedValue, user_values
 from rdstune.live.wait import Pace
 
 #: The lab runs 60 times faster than AWS, so we poll more often, too.
 PACE = Pace(first=0.02, most=0.05, grace=2.0, patience=60.0)
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """A setting to apply, as a test writes it."""
-
-    name: str
-    value: str
-
-
-def wanted(**values: str) -> tuple[Wanted, ...]:
-    return tuple(Wanted(name, value) for name, value in values.items())
+def wanted(**values: str) -> tuple[WantedValue, ...]:
+    return tuple(WantedValue(name, value) for name, value in values.items())
 
 
 #: One static and three dynamic parameters; values that RDS takes, none a default.

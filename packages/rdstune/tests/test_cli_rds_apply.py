@@ -140,8 +140,8 @@ def test_json_is_one_document_with_plan_outcome_and_the_way_back(
     assert (again["outcome"]["result"], again["undo"]) == ("nothing", None)
 
 
-def test_window_says_that_aws_reboots_nothing_for_parameters(client: Any, run: Run) -> None:
-    result = run("apply", "db1", "--reboot", "window", "--yes")
+def test_what_waits_is_told_that_aws_reboots_nothing_for_it(client: Any, run: Run) -> None:
+    result = run("apply", "db1", "--reboot", "never", "--yes")
     assert result.exit_code == 0
     assert "AWS does not reboot for parameters in its maintenance window" in result.stderr
 

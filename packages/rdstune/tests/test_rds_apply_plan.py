@@ -8,9 +8,9 @@ from mrtuner.aws.rows import GroupParameter
 from mrtuner.change.record import ParameterChange
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.grammar import FormulaError
-from rds_flows import Wanted, wanted
+from rds_flows import wanted
 from rdstune.live.batches import batches, method
-from rdstune.live.plan import group_name, steps, user_values
+from rdstune.live.plan import WantedValue, group_name, steps, user_values
 
 WORK_MEM = GroupParameter(name="work_mem", value=None, data_type="integer", allowed="64-2147483647")
 SHARED_BUFFERS = GroupParameter(
@@ -47,12 +47,12 @@ def test_only_a_value_that_somebody_set_is_what_was_there_before() -> None:
 @pytest.mark.parametrize(
     "same",
     [
-        Wanted("shared_buffers", "{DBInstanceClassMemory/32768}"),
-        Wanted("jit", "off"),
-        Wanted("jit", "0"),
+        WantedValue("shared_buffers", "{DBInstanceClassMemory/32768}"),
+        WantedValue("jit", "off"),
+        WantedValue("jit", "0"),
     ],
 )
-def test_what_is_so_already_is_not_written(same: Wanted) -> None:
+def test_what_is_so_already_is_not_written(same: WantedValue) -> None:
     assert steps(GROUP, [same]) == ((), ())
 
 
@@ -79,7 +79,7 @@ def test_a_formula_that_rds_would_not_take_is_refused_with_its_parameter() -> No
 
 def test_a_parameter_wanted_twice_is_refused() -> None:
     with pytest.raises(BadValue, match="given more than once: jit"):
-        steps(GROUP, [Wanted("jit", "1"), Wanted("jit", "0")])
+        steps(GROUP, [WantedValue("jit", "1"), WantedValue("jit", "0")])
 
 
 def test_user_values_are_those_that_somebody_set() -> None:
@@ -93,7 +93,7 @@ def test_a_group_has_a_name_as_rds_stores_it(name: str, stored: str) -> None:
 
 @pytest.mark.parametrize("name", ["1shop", "shop-", "shop--17", "shop_17", "", "x" * 256])
 def test_a_name_that_rds_would_not_take_is_refused(name: str) -> None:
-    with pytest.raises(BadValue, match="is not a valid parameter group name"):
+    with pytest.raises(BadValue, match="is not a valid name for a parameter group"):
         group_name(name)
 
 

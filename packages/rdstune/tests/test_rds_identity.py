@@ -42,7 +42,7 @@ def target(major: int = 17) -> Target:
     )  # fmt: skip
     return Target(
         scope=Scope.INSTANCE, region="eu-west-1", identifier="staging", arn="arn",
-        engine="postgres", engine_version=f"{major}.4", group="shop", members=(instance,),
+        engine="postgres", group="shop", members=(instance,),
         statuses={"staging": "in-sync"}, own_status="available",
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ import pytest
 
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import BadValue
-from rdstune.fleet.snapshot_copy import Copy, CopyState, Progress, Report, copy_snapshots
+from rdstune.fleet.snapshot_copy import CopyState, Progress, Report, SnapshotCopy, copy_snapshots
 from rdstune.fleet.snapshots import Job
 from rdstune.lab import Lab
 from rdstune.lambda_handler import SnapshotsNotCopied, handler, job_from, template
@@ -79,7 +79,7 @@ def count(lab: Lab, action: str) -> int:
     return lab.calls.count(("rds", action))
 
 
-def failed(report: Report) -> list[Copy]:
+def failed(report: Report) -> list[SnapshotCopy]:
     return [copy for copy in report.copies if copy.outcome is CopyState.FAILED]
 
 
@@ -91,7 +91,7 @@ def test_the_newest_snapshot_of_each_instance_arrives_whole(lab: Lab) -> None:
     assert report.ok
     assert outcomes(report) == {"shop-2": CopyState.COPIED, "stock-1": CopyState.COPIED}
     arrived = there()
-    assert set(arrived) == {copy.name for copy in report.copies}
+    assert set(arrived) == {copy.copy for copy in report.copies}
     assert {one["Status"] for one in arrived.values()} == {"available"}
     assert {one["SourceRegion"] for one in arrived.values()} == {HERE}
 
@@ -303,7 +303,7 @@ def test_old_copies_of_ours_go_and_nothing_else_does(lab: Lab) -> None:
     for number in range(4):
         take(lab, f"shop-{number}")
         report = run(lab, job)
-        names += [copy.name for copy in report.copies if copy.instance == "shop"]
+        names += [copy.copy for copy in report.copies if copy.instance == "shop"]
     left = set(there())
     assert {"mine", *names[2:]} <= left
     assert not left & set(names[:2])
@@ -315,12 +315,12 @@ def test_a_copy_that_somebody_made_of_our_copy_stays(lab: Lab) -> None:
     take(lab, "shop-0")
     (first,) = run(lab).copies
     rds(THERE).copy_db_snapshot(
-        SourceDBSnapshotIdentifier=first.name, TargetDBSnapshotIdentifier="theirs", CopyTags=True
+        SourceDBSnapshotIdentifier=first.copy, TargetDBSnapshotIdentifier="theirs", CopyTags=True
     )
     lab.settle()
     take(lab, "shop-1")
     report = run(lab, Job(source=HERE, destination=THERE, keep=1))
-    assert report.deleted == (first.name,)
+    assert report.deleted == (first.copy,)
     assert "theirs" in there()
 
 
@@ -332,7 +332,7 @@ def test_the_last_whole_copy_stays_while_a_newer_one_is_being_made(lab: Lab) -> 
     report = copy_snapshots(Job(source=HERE, destination=THERE, keep=1, wait=False))
     assert outcomes(report) == {"shop-1": CopyState.STARTED}
     assert report.deleted == ()
-    assert first.name in there()
+    assert first.copy in there()
 
 
 def test_whatever_else_aws_answers_is_a_failure_with_its_reason(lab: Lab) -> None:
@@ -348,7 +348,7 @@ def test_a_copy_that_fails_at_aws_is_a_failure(lab: Lab) -> None:
     take(lab, "shop-1")
     (begun,) = copy_snapshots(Job(source=HERE, destination=THERE, wait=False)).copies
     lab.settle()  # else the copy may become available after we have written
-    lab.fail_snapshot(begun.name, THERE)
+    lab.fail_snapshot(begun.copy, THERE)
     (failure,) = failed(run(lab))
     assert failure.error == "the copy is failed"
     assert "delete that copy" in (failure.hint or "")
@@ -360,10 +360,10 @@ def test_a_copy_that_somebody_deletes_on_the_way_is_a_failure(lab: Lab) -> None:
     (begun,) = copy_snapshots(Job(source=HERE, destination=THERE, wait=False)).copies
 
     def delete(_: float) -> None:
-        lab.lose_snapshot(begun.name, THERE)
+        lab.lose_snapshot(begun.copy, THERE)
 
     (failure,) = failed(copy_snapshots(JOB, sleep=delete))
-    assert failure.error == f"the copy {begun.name} has disappeared"
+    assert failure.error == f"the copy {begun.copy} has disappeared"
 
 
 def test_a_retention_that_is_denied_is_a_failure_and_says_which_copy_stays(lab: Lab) -> None:
@@ -375,7 +375,7 @@ def test_a_retention_that_is_denied_is_a_failure_and_says_which_copy_stays(lab: 
     report = run(lab, Job(source=HERE, destination=THERE, keep=1))
     assert not report.ok
     assert report.failures == (
-        f"cannot delete {first.name}: AWS denies rds:DeleteDBSnapshot in eu-central-1",
+        f"cannot delete {first.copy}: AWS denies rds:DeleteDBSnapshot in eu-central-1",
     )
 
 

@@ -77,11 +77,8 @@ class PlannedStage:
     needed: bool  # others are skipped
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What the builder compares of a Dockerfile and a context."""
-
-    stages: tuple[PlannedStage, ...]
+#: What the builder compares of a Dockerfile and a context.
+Plan = tuple[PlannedStage, ...]
 
 
 def plan(
@@ -109,11 +106,9 @@ def plan(
         keys.read()
         keyed.append(keys)
     needed = _needed(dockerfile, keyed)
-    return Plan(
-        tuple(
-            PlannedStage(keys.stage, keys.base, tuple(keys.steps), keys.stage.index in needed)
-            for keys in keyed
-        )
+    return tuple(
+        PlannedStage(keys.stage, keys.base, tuple(keys.steps), keys.stage.index in needed)
+        for keys in keyed
     )
 
 
@@ -183,8 +178,6 @@ class _Keys:
 
     def _run(self, one: Instruction) -> Step:
         text = f"RUN {self._declared()} {one.original[4:]}"
-        if self.builder == "podman":
-            return Step(one, text, self._mounted(one), at=self.directory)
         mounts = [
             {
                 name.lower(): value
@@ -193,6 +186,9 @@ class _Keys:
             for flag in one.flags
             if flag.startswith("--mount=")
         ]
+        if self.builder == "podman":
+            origins = self._origins(mounts[0].get("from")) if mounts else ()
+            return Step(one, text, origins, at=self.directory)
         words = [
             mount.get("source", mount.get("src", "")) or "."
             for mount in mounts
@@ -234,18 +230,9 @@ class _Keys:
         values = self._values()
         return " ".join(f"{name}={values[name]}" for name in sorted(self.arguments))
 
-    def _mounted(self, one: Instruction) -> tuple[int, ...]:
-        mount = one.flag("mount")
-        parts = dict(part.partition("=")[::2] for part in (mount or "").split(","))
-        return self._origins(parts.get("from"))
-
     def _origins(self, name: str | None) -> tuple[int, ...]:
-        number = self._stage_number(name)
-        return () if number is None else (number,)
-
-    def _stage_number(self, name: str | None) -> int | None:
         found = None if name is None else self.dockerfile.stage_of(name, self.stage.index)
-        return None if found is None else found.index
+        return () if found is None else (found.index,)
 
     def _copy(self, one: Instruction) -> Step:
         values = self._values()
@@ -361,7 +348,7 @@ class Store:
         images: dict[int, tuple[object, bool]] = {}
         states: list[list[State]] = []
         before, self.fresh = self._made, []
-        for index, stage in enumerate(wanted.stages):
+        for index, stage in enumerate(wanted):
             states.append([])
             self.fresh.append([])
             if not stage.needed:

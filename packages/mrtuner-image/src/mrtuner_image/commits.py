@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mrtuner.errors import MissingPart, MrTunerError, UsageError
 from mrtuner.wording import last_line
+from mrtuner_image.ignore import ignore_files
 from mrtuner_image.tree import Tree
 
 _COMMIT = "\x01"
@@ -46,7 +47,8 @@ def read_commits(tree: Tree, number: int) -> list[Commit]:
     )  # fmt: skip
     if done.returncode:
         raise _failed(tree.root, done.stderr.decode(errors="replace").strip())
-    recipes = {tree.relative(path) for path in (tree.dockerfile, *_ignore_files(tree))}
+    files = ignore_files(tree.root, tree.dockerfile)
+    recipes = {tree.relative(path) for path in (tree.dockerfile, *files)}
     text = os.fsdecode(done.stdout)
     return [_commit(part, recipes) for part in text.split(_COMMIT)[1:]]
 
@@ -58,12 +60,6 @@ def is_shallow(root: Path) -> bool:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     return done.stdout.strip() == "true"
-
-
-def _ignore_files(tree: Tree) -> list[Path]:
-    ends, name = (".dockerignore", ".containerignore"), tree.dockerfile.name
-    beside = [tree.dockerfile.with_name(name + end) for end in ends]
-    return beside + [tree.root / end for end in ends]
 
 
 def _commit(part: str, recipes: set[str | None]) -> Commit:

@@ -62,7 +62,9 @@ class Context:
 
     def at(self, path: str) -> ContextEntry:
         """What is at a path. OSError if there is nothing."""
-        entry, content = entry_at(self.root, path), self.edits.get(path)
+        found, content = (self.root / path).lstat(), self.edits.get(path)
+        mode, own = stat.S_IMODE(found.st_mode), found.st_uid == os.geteuid()
+        entry = ContextEntry(path, _kind(found.st_mode), mode, _size(found), own=own)
         return entry if content is None else _edited(entry, content)
 
     @property
@@ -154,13 +156,6 @@ def _below(
             yield entry
         if is_directory and (not excluded or rules.enters(path)):
             yield from _below(root, rules, path, seen)
-
-
-def entry_at(root: Path, path: str) -> ContextEntry:
-    """Return what is at a path of the context. OSError if there is nothing."""
-    found = (root / path).lstat()
-    mode, own = stat.S_IMODE(found.st_mode), found.st_uid == os.geteuid()
-    return ContextEntry(path, _kind(found.st_mode), mode, _size(found), own=own)
 
 
 def _entry(item: os.DirEntry[str], path: str, seen: set[tuple[int, int]]) -> ContextEntry | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -130,10 +130,14 @@ def cost(
     previous = None
     if image is not None:
         model, previous = known_from(model, image, tell)
-    found = replace(cost_of(model), previous=previous)
-    if commits is None:
-        return found
-    return replace(found, commits=tuple(_commit(model, one) for one in commits))
+    context = model.context
+    return Cost(
+        dockerfile=model.tree.dockerfile, context=context,
+        shares=tuple(by_directory(context)), missed=tuple(model.missed),
+        lines=tuple(_lines(model)), changes=tuple(_changes(model)),
+        commits=None if commits is None else tuple(_commit(model, one) for one in commits),
+        previous=previous, builder=model.builder,
+    )  # fmt: skip
 
 
 def _commit(model: Model, commit: Commit) -> CommitCost:
@@ -144,16 +148,6 @@ def _commit(model: Model, commit: Commit) -> CommitCost:
     built = model.built(model.after(model.lines_of_all([*commit.paths, *changed_always(model)])))
     first = next((one.line for one in built if one.state != "cached"), None)
     return CommitCost(commit, kind, first, rebuilt_total(built), pushed_total(built))
-
-
-def cost_of(model: Model) -> Cost:
-    """Return what each kind of change costs."""
-    context = model.context
-    return Cost(
-        dockerfile=model.tree.dockerfile, context=context,
-        shares=tuple(by_directory(context)), missed=tuple(model.missed),
-        lines=tuple(_lines(model)), changes=tuple(_changes(model)), builder=model.builder,
-    )  # fmt: skip
 
 
 def _lines(model: Model) -> list[Line]:

@@ -98,7 +98,6 @@ class BuildStage:
     index: int
     name: str  # the number where it has none
     base: str  # with variables resolved
-    start: Instruction
     steps: tuple[Instruction, ...]
 
 
@@ -158,7 +157,7 @@ def _stage(
             start, f"{words[0]} is {base or 'empty'}" + (", which names no image" if base else ""),
             "Give the ARG above FROM a value, or name one with --build-arg.",
         )  # fmt: skip
-    return BuildStage(index, words[2] if named else str(index), base, start, tuple(steps))
+    return BuildStage(index, words[2] if named else str(index), base, tuple(steps))
 
 
 def instructions(text: str, builder: Builder = "podman") -> Iterator[Instruction]:

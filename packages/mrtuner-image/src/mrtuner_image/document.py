@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.documents import Doc, Document, Struct, field
+from mrtuner_image.cache import State
 from mrtuner_image.cost import BUILDER
+from mrtuner_image.kinds import ChangeKind, Kind
+from mrtuner_image.not_ignored import What
 
 if TYPE_CHECKING:
     from mrtuner_image.cost import Change, CommitCost, Cost, Line, Total
@@ -26,10 +29,7 @@ class SentDirectory(Struct):
 class MissedFile(Struct):
     """Something that the ignore file misses."""
 
-    what: Annotated[
-        Literal["secret", "version control", "log", "database", "dependencies", "cache"],
-        Doc("what it is, judging by its name"),
-    ]
+    what: Annotated[What, Doc("what it is, judging by its name")]
     path: Annotated[str, Doc("relative to the context; also the line for the ignore file")]
     files: Annotated[int, Doc("files in it")]
     sent: Annotated[int, Doc("bytes as an archive")] = field(name="bytes")
@@ -68,7 +68,7 @@ class LineState(Struct):
     """What becomes of a line."""
 
     line: Annotated[int, Doc("its number")]
-    state: Annotated[Literal["cached", "rebuilt", "unknown"], Doc("after the change")]
+    state: Annotated[State, Doc("after the change")]
 
 
 class SumOfLayers(Struct):
@@ -83,10 +83,7 @@ class SumOfLayers(Struct):
 class CostedChange(Struct):
     """Files whose change costs the same."""
 
-    kind: Annotated[
-        Literal["code", "dependencies", "configuration", "asset", "other", "build argument"],
-        Doc("the kind of change, by the names of the files"),
-    ]
+    kind: Annotated[ChangeKind, Doc("the kind of change, by the names of the files")]
     files: Annotated[int, Doc("how many files; 0 for a build argument")]
     example: Annotated[str, Doc("one of them")]
     sent: Annotated[int, Doc("bytes of the context, sent to a remote builder")]
@@ -115,7 +112,7 @@ class ReplayedCommit(Struct):
     subject: Annotated[str, Doc("the first line of its message")]
     files: Annotated[int, Doc("files of the directory that it changed")]
     kind: Annotated[
-        Literal["code", "dependencies", "configuration", "asset", "other"],
+        Kind,
         Doc("the kind of change, by the names of the files in the image; of all where none is"),
     ]
     recipe: Annotated[

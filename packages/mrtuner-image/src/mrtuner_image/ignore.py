@@ -108,9 +108,7 @@ def rules_for(
         BadValue: a pattern that the builder refuses, or that cannot be interpreted here.
         UsageError: the file cannot be read.
     """
-    ends = _ENDS[builder]
-    beside = [dockerfile.with_name(dockerfile.name + end) for end in ends]
-    for file in (*beside, *(directory / end for end in reversed(ends))):
+    for file in ignore_files(directory, dockerfile, builder):
         if edits and file in edits:
             return replace(rules_of(edits[file].split("\n"), builder), file=file)
         try:
@@ -123,6 +121,13 @@ def rules_for(
             ) from error
         return replace(rules_of(text.split("\n"), builder), file=file)
     return IgnoreRules(builder=builder)
+
+
+def ignore_files(directory: Path, dockerfile: Path, builder: Builder = "podman") -> list[Path]:
+    """Return where a builder looks for an ignore file; the first that exists counts."""
+    ends = _ENDS[builder]
+    beside = [dockerfile.with_name(dockerfile.name + end) for end in ends]
+    return [*beside, *(directory / end for end in reversed(ends))]
 
 
 #: For Dockerfile X, the order is X.dockerignore, X.containerignore, .containerignore,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 Kind = Literal["code", "dependencies", "asset", "configuration", "other"]
-ChangeKind = Kind | Literal["build argument"]
+ChangeKind = Literal[Kind, "build argument"]
 
 #: Files that package managers read: changing one reinstalls packages.
 _MANIFESTS: Final = re.compile(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.errors import MrTunerError
-from mrtuner_image.cache import Plan, PlannedStage, Step
+from mrtuner_image.cache import Plan, Step
 from mrtuner_image.context import BLOCK, ContextEntry
 from mrtuner_image.dockerfile import LAYERED, Heredoc
 
@@ -46,7 +46,7 @@ def layers(wanted: Plan, packing: Packing) -> list[list[Layer]]:
     """
     placed: dict[int, dict[str, ContextEntry]] = {}
     found: list[list[Layer]] = []
-    for index, stage in enumerate(wanted.stages):
+    for index, stage in enumerate(wanted):
         files = dict(placed.get(stage.base, {})) if isinstance(stage.base, int) else {}
         found.append([_layer(step, files, packing) for step in stage.steps] if stage.needed else [])
         placed[index] = files
@@ -55,11 +55,11 @@ def layers(wanted: Plan, packing: Packing) -> list[list[Layer]]:
 
 def shipped(wanted: Plan) -> set[int]:
     """The stages whose layers are in the image: the last one, and those it is built on."""
-    stage: PlannedStage = wanted.stages[-1]
-    found = {len(wanted.stages) - 1}
+    stage = wanted[-1]
+    found = {len(wanted) - 1}
     while isinstance(stage.base, int):
         found.add(stage.base)
-        stage = wanted.stages[stage.base]
+        stage = wanted[stage.base]
     return found
 
 

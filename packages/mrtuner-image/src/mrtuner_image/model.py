@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
 
-from mrtuner_image.cache import Digest, Plan, PlannedStage, State, Step, Store, plan
+from mrtuner_image.cache import Plan, PlannedStage, State, Step, Store, plan
 from mrtuner_image.context import Context, ContextEntry
 from mrtuner_image.dockerfile import Builder, Dockerfile, parse
 from mrtuner_image.layers import Layer, Packing, layers, shipped
@@ -18,9 +17,6 @@ from mrtuner_image.tree import Tree
 def _same(_entry: ContextEntry) -> str:
     """The same digest for all files: only what changes after the first build matters."""
     return ""
-
-
-_SAME: Final[Digest] = _same
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +55,17 @@ class Model:
     builder: Builder = "podman"
     _builds: dict[tuple[frozenset[int], frozenset[str]], Build] = field(default_factory=dict)
 
+    @property
+    def stages(self) -> Iterator[PlannedStage]:
+        """The stages that are built."""
+        return (stage for stage in self.wanted if stage.needed)
+
     @cached_property
     def copying(self) -> dict[str, frozenset[int]]:
         """The lines that copy or mount each file of the context; files without any are left out."""
         found: dict[str, set[int]] = {}
-        for stage in self.wanted.stages:
-            for step in stage.steps if stage.needed else ():
+        for stage in self.stages:
+            for step in stage.steps:
                 for source in step.inputs:
                     for _, entry in source.entries:
                         found.setdefault(entry.path, set()).add(step.instruction.line)
@@ -99,8 +100,8 @@ class Model:
             return self.copying.get(path, frozenset())
         return frozenset(
             step.instruction.line
-            for stage in self.wanted.stages
-            for step in (stage.steps if stage.needed else ())
+            for stage in self.stages
+            for step in stage.steps
             for source in step.inputs
             if source.is_directory and path.startswith(f"{source.path}/" if source.path else "")
         )
@@ -113,8 +114,8 @@ class Model:
         """The ARGs of the stages that are built, by name."""
         names = {
             word.partition("=")[0]
-            for stage in self.wanted.stages
-            for step in (stage.steps if stage.needed else ())
+            for stage in self.stages
+            for step in stage.steps
             if step.instruction.name == "ARG"
             for word in step.instruction.text.split()
             if word[0].isalpha() or word[0] == "_"
@@ -138,7 +139,7 @@ class Model:
             name: self.given.get(name, value) if value == "1" else value for name in sorted(names)
         }
         given = {**self.given, **passed}
-        return plan(self.recipe, self.context, _SAME, given, self.builder)
+        return plan(self.recipe, self.context, _same, given, self.builder)
 
     def cold(self) -> Build:
         """The first build, without a cache."""
@@ -150,7 +151,7 @@ class Model:
         """Each line of the stages that are built; without a build all are cached."""
         inside = shipped(self.wanted)
         found: list[BuiltLine] = []
-        for index, stage in enumerate(self.wanted.stages):
+        for index, stage in enumerate(self.wanted):
             if not stage.needed:
                 continue
             for number, (step, layer) in enumerate(
@@ -164,13 +165,9 @@ class Model:
 
 def _altered(wanted: Plan, lines: frozenset[int]) -> Plan:
     """The plan after what these lines copy has changed."""
-    if not lines:
-        return wanted
-    return Plan(
-        tuple(
-            replace(stage, steps=tuple(_changed(step, lines) for step in stage.steps))
-            for stage in wanted.stages
-        )
+    return tuple(
+        replace(stage, steps=tuple(_changed(step, lines) for step in stage.steps))
+        for stage in wanted
     )
 
 
@@ -195,6 +192,6 @@ def model_of(
     if tree.builder != builder:
         tree = replace(tree, builder=builder)
     recipe, context = parse(tree.recipe, given, builder), tree.context()
-    wanted = plan(recipe, context, _SAME, given, builder)
+    wanted = plan(recipe, context, _same, given, builder)
     sizes = layers(wanted, packing or Packing(tree.root))
     return Model(tree, recipe, context, given, wanted, sizes, builder)

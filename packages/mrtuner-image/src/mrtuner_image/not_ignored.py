@@ -24,15 +24,9 @@ class Misplaced:
     """A file or a directory that an image seldom needs."""
 
     what: What
-    path: str
+    path: str  # also the line for the ignore file
     files: int
     sent: int
-    pattern: str  # the line for the ignore file
-
-    @property
-    def worst_first(self) -> tuple[bool, int, str]:
-        """Sort key: secrets first, then the largest."""
-        return self.what != "secret", -self.sent, self.path
 
 
 #: Names of directories. Source: the tools that create them.
@@ -87,20 +81,20 @@ def misplaced(context: Context) -> list[Misplaced]:
         for path, what in _belongs(entry, clusters, projects):
             found.setdefault((path, what), []).append(entry)
     for (path, what), entries in list(found.items()):
-        if _is_source(what, entries) or _is_harmless(context, path, what):
+        is_source = what == "log" and any(kind_of(one.path) == "code" for one in entries)
+        if is_source or _is_harmless(context, path, what):
             del found[path, what]
     whole = [_summed(path, what, entries) for (path, what), entries in found.items()]
-    return sorted((one for one in whole if one.files), key=lambda one: one.worst_first)
+    return sorted(
+        (one for one in whole if one.files),
+        key=lambda one: (one.what != "secret", -one.sent, one.path),
+    )
 
 
 def _summed(path: str, what: What, entries: Iterable[ContextEntry]) -> Misplaced:
     below = list(entries)
     files = sum(entry.kind != "directory" for entry in below)
-    return Misplaced(what, path, files, sum(entry.archived for entry in below), path)
-
-
-def _is_source(what: What, below: Iterable[ContextEntry]) -> bool:
-    return what == "log" and any(kind_of(one.path) == "code" for one in below)
+    return Misplaced(what, path, files, sum(entry.archived for entry in below))
 
 
 def _is_harmless(context: Context, path: str, what: What) -> bool:

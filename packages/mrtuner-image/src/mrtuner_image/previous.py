@@ -49,7 +49,7 @@ def known_from(
     made = list(_made(image))
     taken: list[tuple[int, int, Blob]] = []
     for index in sorted(shipped(model.wanted), reverse=True):
-        steps = model.wanted.stages[index].steps
+        steps = model.wanted[index].steps
         for number in reversed(range(len(steps))):
             one = steps[number].instruction
             if one.name not in LAYERED:

@@ -16,8 +16,8 @@ import posixpath
 import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, cast
@@ -66,9 +66,8 @@ class StoredImage:
         """Bytes that a client without any part of it fetches."""
         return sum(layer.size for layer in self.layers) + self.configuration_size
 
-    @contextmanager
-    def archive(self, layer: Blob) -> Iterator[IO[bytes]]:
-        """The layer as an archive of files, to be read from its beginning to its end.
+    def uncompressed(self, layer: Blob) -> int:
+        """Bytes of the layer as an archive; all of it is read, and its digest verified.
 
         Raises:
             MissingPart: it is compressed in a way that is not read here.
@@ -78,20 +77,18 @@ class StoredImage:
                 f"layer {layer.digest[:19]} of {self.name} is compressed with zstd",
                 "Build or push the image with gzip.",
             )
-        with closing(_checked(self.opener(layer.digest), layer.digest)) as stream:
+        compared = _Compared(self.opener(layer.digest), layer.digest)
+        with closing(io.BufferedReader(compared, _CHUNK)) as stream:
+            archive: IO[bytes] = stream
+            if layer.media_type.endswith("gzip"):
+                archive = cast("IO[bytes]", gzip.GzipFile(fileobj=stream, mode="rb"))
+            size = 0
             try:
-                packed = layer.media_type.endswith("gzip")
-                yield cast("IO[bytes]", gzip.open(stream)) if packed else stream  # noqa: SIM115 - closed below it
-            except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+                while piece := archive.read(_CHUNK):
+                    size += len(piece)
+            except (OSError, EOFError, zlib.error) as error:
                 what = f"layer {layer.digest[:19]} cannot be read: {error}"
                 raise _bad(self.name, what) from error
-
-    def uncompressed(self, layer: Blob) -> int:
-        """Bytes of the layer as an archive; all of it is read, and its digest verified."""
-        size = 0
-        with self.archive(layer) as archive:
-            while piece := archive.read(_CHUNK):
-                size += len(piece)
         return size
 
 
@@ -101,10 +98,13 @@ def read_image(reference: str, wanted: str | None = None) -> StoredImage:
     `reference` is an OCI directory, an archive of one, or ``registry/name:tag``.
 
     Raises:
-        UsageError: there is no such image. MrTunerError: it cannot be read.
+        UsageError: there is no such image. BadValue: the platform is not system/architecture.
+        MrTunerError: it cannot be read.
     """
-    if wanted is not None:
-        check_platform(wanted)
+    if wanted is not None and not re.fullmatch(r"[a-z0-9]+/[a-z0-9]+", wanted):
+        raise BadValue(
+            f"platform {wanted} is not system/architecture", "Give one such as linux/arm64."
+        )
     path = Path(reference)
     if path.is_dir():
         return _of_layout(reference, lambda member: (path / member).open("rb"), wanted)
@@ -119,15 +119,7 @@ def read_image(reference: str, wanted: str | None = None) -> StoredImage:
 
     remote = Remote(reference)
     first, kind = remote.manifest(remote.reference)
-    return _image(reference, first, kind, _Source(remote.blob, remote.manifest), wanted)
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Where blobs and manifests come from."""
-
-    blob: Opener
-    manifest: Callable[[str], tuple[Mapping[str, Any], str]]
+    return _image(reference, first, kind, remote.blob, remote.manifest, wanted)
 
 
 def _of_layout(name: str, opener: Callable[[str], IO[bytes]], wanted: str | None) -> StoredImage:
@@ -152,7 +144,7 @@ def _of_layout(name: str, opener: Callable[[str], IO[bytes]], wanted: str | None
             f"{name} is not an OCI image: it has no {_LAYOUT}",
             "Write one: podman push IMAGE oci:DIR, or podman save --format oci-archive.",
         ) from None
-    return _image(name, index, next(iter(_INDEXES)), _Source(blob, manifest), wanted)
+    return _image(name, index, next(iter(_INDEXES)), blob, manifest, wanted)
 
 
 def _in_archive(path: Path) -> Callable[[str], IO[bytes]]:
@@ -206,14 +198,19 @@ def document(name: str, stream: IO[bytes], digest: str | None = None) -> Mapping
 
 
 def _image(
-    name: str, found: Mapping[str, Any], kind: str, source: _Source, wanted: str | None
+    name: str,
+    found: Mapping[str, Any],
+    kind: str,
+    blob: Opener,
+    manifest: Callable[[str], tuple[Mapping[str, Any], str]],
+    wanted: str | None,
 ) -> StoredImage:
     """Follow indexes to the manifest of the platform, and read the image that it describes."""
     for _ in range(_DEEPEST):
         if kind not in _INDEXES and "manifests" not in found:
             break
         digest = _of_platform(name, found.get("manifests"), wanted)
-        found, kind = source.manifest(digest)
+        found, kind = manifest(digest)
     try:
         layers = tuple(
             Blob(str(one["digest"]), int(one["size"]), str(one["mediaType"]))
@@ -222,8 +219,8 @@ def _image(
         config, size = str(found["config"]["digest"]), int(found["config"]["size"])
     except (KeyError, TypeError, ValueError):
         raise _bad(name, "a manifest without layers and configuration") from None
-    told = document(name, source.blob(config), config)
-    return StoredImage(name, layers, told, size, source.blob)
+    told = document(name, blob(config), config)
+    return StoredImage(name, layers, told, size, blob)
 
 
 def tables(found: object) -> list[dict[str, Any]]:
@@ -251,11 +248,9 @@ def _platform(row: Mapping[str, Any]) -> str:
     return f"{told.get('os')}/{told.get('architecture')}" if isinstance(told, dict) else ""
 
 
-def _checked(stream: IO[bytes], digest: str) -> IO[bytes]:
-    return io.BufferedReader(_Compared(stream, digest), _CHUNK)
-
-
 class _Compared(io.RawIOBase):
+    """A stream whose digest is verified at its end."""
+
     def __init__(self, stream: IO[bytes], digest: str) -> None:
         self._stream, self._digest = stream, digest
         self._seen = hashlib.sha256()
@@ -278,11 +273,3 @@ class _Compared(io.RawIOBase):
 
 def _bad(name: str, what: str) -> MrTunerError:
     return MrTunerError(f"{name}: {what}", "Build or copy the image again.")
-
-
-def check_platform(text: str) -> None:
-    """Raise BadValue for a platform that is not written as system and architecture."""
-    if not re.fullmatch(r"[a-z0-9]+/[a-z0-9]+", text):
-        raise BadValue(
-            f"platform {text} is not system/architecture", "Give one such as linux/arm64."
-        )

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from mrtuner.aws import rds
-from mrtuner.aws.ec2 import instance_type
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.rows import Scope
 from mrtuner.aws.session import Account
 from mrtuner.aws.session import client as aws_client
-from mrtuner.units import GiB
 from rdstune.lab import Lab
 
 
@@ -111,8 +109,3 @@ def test_another_region_has_other_instances(client: Any, lab: Lab) -> None:
     elsewhere = aws_client("rds", Account(region="eu-central-1"))
     with pytest.raises(AwsError, match="db1 not found in eu-central-1"):
         rds.instance(elsewhere, "db1")
-
-
-def test_ec2_tells_the_machine_of_a_class(client: Any) -> None:
-    found = instance_type(aws_client("ec2"), "r6g.xlarge")
-    assert (found.memory, found.vcpus) == (32 * GiB, 4)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from mrtuner.errors import MrTunerError
-from mrtuner_image.cache import PlannedStage
 from mrtuner_image.deploys import Deploys
 from mrtuner_image.dockerfile import Builder, Instruction
 from mrtuner_image.model import Model
@@ -46,16 +44,6 @@ class Situation:
     def tree(self) -> Tree:
         """The directory, with the changes applied so far."""
         return self.model.tree
-
-    def read(self, path: Path) -> str | None:
-        """The text of a file; None if there is none, or it cannot be read."""
-        try:
-            return self.tree.text(path)
-        except MrTunerError:
-            return None
-
-    def stages(self) -> Iterator[PlannedStage]:
-        return (stage for stage in self.model.wanted.stages if stage.needed)
 
     def recipe(self, edits: Iterable[Edit]) -> dict[Path, str]:
         """The edited Dockerfile, as the `edits` of a proposal."""
@@ -98,9 +86,8 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
     return "\n".join(rows)
 
 
-def replaced(one: Instruction, *blocks: str) -> Edit:
-    rows = tuple(row for block in blocks for row in block.split("\n"))
-    return Edit(one.line, one.end + 1, rows)
+def replaced(one: Instruction, block: str) -> Edit:
+    return Edit(one.line, one.end + 1, tuple(block.split("\n")))
 
 
 def inserted(before: int, *blocks: str) -> Edit:
@@ -110,26 +97,6 @@ def inserted(before: int, *blocks: str) -> Edit:
 def removed(now: Situation, one: Instruction) -> Edit:
     """An edit that removes an instruction and the comments directly above it."""
     return Edit(now.start(one), one.end + 1, ())
-
-
-def with_command(block: str, command: str, other: str) -> str | None:
-    """The line with a command replaced, or removed for an empty `other`; None if not possible.
-
-    >>> with_command("RUN a && b && c", "b", ""), with_command("RUN a && b", "a", "")
-    ('RUN a && c', 'RUN b')
-    """
-    if block.count(command) != 1:
-        return None
-    before, after = block.split(command)
-    if other:
-        return before + other + after
-    ahead, joint, gap = before.rpartition("&&")
-    if joint and not gap.strip(" \t\\\n"):
-        return ahead.rstrip(" \t\\\n") + after
-    behind, joint, rest = after.partition("&&")
-    if joint and not behind.strip(" \t\\\n"):
-        return before.rstrip(" \t\\\n") + " " + rest.lstrip(" \t\\\n")
-    return None
 
 
 def appended(block: str, command: str) -> str | None:

@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from mrtuner.cli.common import options, prerequisites, terminal
-from mrtuner_image.cli.history_option import history_option, warn_of_shallow
 from mrtuner_image.cli.options import (
     arguments_option,
     file_option,
+    history_option,
     model_builder,
     model_option,
     named,
+    warn_of_shallow,
 )
 
 

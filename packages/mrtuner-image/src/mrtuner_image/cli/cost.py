@@ -8,13 +8,14 @@ import click
 
 from mrtuner.cli.common import options, progress, terminal
 from mrtuner.errors import UsageError
-from mrtuner_image.cli.history_option import history_option, warn_of_shallow
 from mrtuner_image.cli.options import (
     arguments_option,
     file_option,
+    history_option,
     model_builder,
     model_option,
     named,
+    warn_of_shallow,
 )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli.common.options import path_option
+from mrtuner.cli.common import terminal
+from mrtuner.cli.common.options import Function, path_option
 from mrtuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,6 +30,21 @@ model_option = click.option(
     help="Builder whose cache rules to use; those of buildkit are from its documentation, not "
     "tested.",
 )  # fmt: skip
+
+
+def history_option(text: str) -> Callable[[Function], Function]:
+    return click.option("--history", type=click.IntRange(1, 100_000), metavar="N", help=text)
+
+
+def warn_of_shallow(directory: Path, history: int | None) -> None:
+    """Warn if the repository is shallow, so that older commits are missing."""
+    from mrtuner_image.commits import is_shallow
+
+    if history is not None and is_shallow(directory):
+        terminal.print_note(
+            "warning: the repository is shallow: only its latest commits are here (git fetch "
+            "--unshallow gets the others)"
+        )
 
 
 def model_builder(name: str) -> Builder:

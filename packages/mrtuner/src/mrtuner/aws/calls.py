@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
-from mrtuner.aws.errors import answered, not_understood, translated
+from mrtuner.aws.errors import AwsError, answered, not_understood, translated
 from mrtuner.aws.session import region_of
 
+_T = TypeVar("_T")
 #: Most records that RDS returns on a page.
 _PAGE: Final = 100
 #: Calls with another name in IAM. Source: Service Authorization Reference, Amazon S3.
@@ -29,6 +30,16 @@ def call(client: Any, method: str, **arguments: Any) -> Mapping[str, Any]:
     action, region = action_of(client, method), region_of(client)
     with answered(action, region):
         return Answer(getattr(client, method)(**arguments), action, region)
+
+
+def unless_missing(read: Callable[[], _T]) -> _T | None:
+    """Return what is read; None where AWS says that there is no such thing."""
+    try:
+        return read()
+    except AwsError as error:
+        if error.not_found:
+            return None
+        raise
 
 
 def body_of(client: Any, answer: Mapping[str, Any]) -> bytes:

@@ -55,6 +55,11 @@ _COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
 }
 
 
+def machine_variables(memory: int, vcpus: int, storage: int, port: int = 5432) -> dict[str, int]:
+    """Return a machine's variables by name; memory and storage in bytes."""
+    return dict(zip(VARIABLES, (memory, vcpus, storage, port), strict=True))
+
+
 #: Nesting limit of functions, beyond any real formula.
 DEEPEST: Final = 20
 #: Digits in a number: far more than any parameter needs, but fewer than Python's limit.

@@ -18,10 +18,9 @@ from rdstune.cli import change
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
-    from mrtuner.change.journal import Journal
     from rdstune.live.apply import RdsOutcome, Reboot
     from rdstune.live.compare import InstanceMachine, ParameterLine
-    from rdstune.live.plan import RdsPlan
+    from rdstune.live.plan import RdsPlan, WantedValue
     from rdstune.live.target import Target
 
 
@@ -71,6 +70,7 @@ def command(
     restores exactly what was there. For an instance of a cluster, the cluster's group is changed.
     """
     from mrtuner.aws import session
+    from rdstune.live.apply import apply
 
     options.warn_of_password(dsn)
     client = session.client("rds", account)
@@ -81,7 +81,11 @@ def command(
         for line in _shown(prepared):
             terminal.print_note(line)
         _agree(prepared.plan, reboot, asked, shared=shared)
-        outcome = _carried_out(client, prepared.plan, book, reboot, poll, shared or not asked.yes)
+        with change.telling(poll) as (at, pace):
+            outcome = apply(
+                client, prepared.plan, book,
+                reboot=reboot, shared=shared or not asked.yes, pace=pace, at=at,
+            )  # fmt: skip
     lines = _compared(client, prepared, dsn, outcome, poll)
     undo = change.undo_command(instance, account, reboot, asked.journal)
     undo = undo if outcome.result == "applied" else ""
@@ -95,7 +99,7 @@ def command(
             )
         )  # fmt: skip
     else:
-        change.say(outcome, reboot)
+        change.say(outcome)
         if undo:
             terminal.print_note(f"to undo: {undo}")
     _refuse_differences(lines)
@@ -163,19 +167,14 @@ def _from_file(
     return Prepared(plan, machine_of(client, target, known, dsn), (*notes, *mistakes))
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    name: str
-    value: str
-
-
-def _written(source: Path, family: str) -> list[_Written]:
+def _written(source: Path, family: str) -> list[WantedValue]:
     """Return the settings of the only group in a file.
 
     BadValue if there is not exactly one group, or if values are not known yet. Refused if its
     family is not the one that the instance needs.
     """
     from rdstune.group.read import read
+    from rdstune.live.plan import WantedValue
 
     groups = read(source)
     if len(groups) != 1:
@@ -196,7 +195,7 @@ def _written(source: Path, family: str) -> list[_Written]:
         raise BadValue(
             f"{source} has values that are not known yet: {what}", "Write them as literals."
         )
-    return [_Written(entry.name, entry.value or "") for entry in groups[0].entries]
+    return [WantedValue(entry.name, entry.value or "") for entry in groups[0].entries]
 
 
 def _agree(plan: RdsPlan, reboot: Reboot, asked: options.Asked, *, shared: bool) -> None:
@@ -207,15 +206,6 @@ def _agree(plan: RdsPlan, reboot: Reboot, asked: options.Asked, *, shared: bool)
     what += f" (also used by {', '.join(plan.shared)})" if plan.shared else ""
     what += " and reboot" if reboot == "now" and plan.reboot else ""
     asked.confirm(f"{what}?")
-
-
-def _carried_out(
-    client: Any, plan: RdsPlan, book: Journal, reboot: Reboot, poll: float, shared: bool
-) -> RdsOutcome:
-    from rdstune.live.apply import apply
-
-    with change.telling(poll) as told:
-        return apply(client, plan, book, reboot=reboot, shared=shared, pace=told.pace, at=told.at)
 
 
 def _compared(

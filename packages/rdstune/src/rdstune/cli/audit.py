@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -17,7 +17,7 @@ from mrtuner.wording import not_judged, plural
 
 if TYPE_CHECKING:
     from mrtuner.facts import Missing
-    from rdstune.fleet.audit import AuditFinding, AuditRow, Event, Failure, Surveyed
+    from rdstune.fleet.audit import AuditRow, Event, Failure, Surveyed
 
 _HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "findings")
 
@@ -164,11 +164,14 @@ def _summary(found: Fleet) -> Iterator[str]:
     regions = len({row.region for row in found.rows} | {done.region for done in found.surveyed})
     others = f"; {found.others} of other engines omitted" if found.others else ""
     yield f"{plural(len(found.rows), 'instance')} in {plural(regions, 'region')}{others}"
-    counts = Counter(finding for row in found.rows for finding in row.findings)
+    counts = Counter[str](finding for row in found.rows for finding in row.findings)
     for finding, text in _MEANING.items():
-        if counts[_finding(finding)]:
-            yield f"{counts[_finding(finding)]:>7}  {finding}: {text}"
-    yield from _reasons(row.assessment.unknown or row.note for row in found.rows)
+        if counts[finding]:
+            yield f"{counts[finding]:>7}  {finding}: {text}"
+    reasons = Counter(row.assessment.unknown or row.note for row in found.rows)
+    for reason, count in reasons.most_common():
+        if reason:
+            yield f"         {count} x {reason}"
 
 
 #: In the order of AuditFinding, the worst first.
@@ -185,26 +188,8 @@ _MEANING: Final = {
 }
 
 
-def _finding(text: str) -> AuditFinding:
-    from rdstune.fleet.audit import AuditFinding
-
-    return AuditFinding(text)
-
-
-def _reasons(texts: Iterable[str | None]) -> Iterator[str]:
-    """Yield why instances could not be assessed, or notes on their assessment, each text once."""
-    for text, count in Counter(text for text in texts if text).most_common():
-        yield f"         {count} x {text}"
-
-
-class Tell(Protocol):
-    """Receives every event."""
-
-    def __call__(self, event: Event) -> None: ...
-
-
 @contextmanager
-def _shown(regions: int) -> Iterator[Tell]:
+def _shown(regions: int) -> Iterator[Callable[[Event], None]]:
     """Show how many regions have answered, while the block lasts."""
     from rdstune.fleet.audit import AuditRow
 

@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -27,10 +27,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 reboot_option = click.option(
     "--reboot",
-    type=click.Choice(["never", "window", "now"]),
+    type=click.Choice(["never", "now"]),
     default="never",
     show_default=True,
-    help="When to reboot: never, at AWS's next restart (window), or now.",
+    help="Whether to reboot what waits for it, now or never.",
 )
 workload_option = options.declared_option("workload", default="mixed")
 connections_option = options.declared_option("connections")
@@ -59,22 +59,17 @@ poll_option = options.time_option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StepReports:
-    """Where a change reports its steps and what it waits for."""
-
-    at: Observer
-    pace: Pace
-
-
 @contextmanager
-def telling(poll: float) -> Iterator[StepReports]:
-    """Print steps as lines on stderr; on a terminal, show what is waited for beside a spinner."""
+def telling(poll: float) -> Iterator[tuple[Observer, Pace]]:
+    """Yield where a change reports its steps, and what it waits for.
+
+    Steps are lines on stderr; on a terminal, what is waited for is shown beside a spinner.
+    """
     from rdstune.live.wait import USUAL
 
     pace = replace(USUAL, first=poll, most=poll * _LESS_FREQUENT)
     if not terminal.animated(sys.stderr):
-        yield StepReports(_step, replace(pace, tell=_waited))
+        yield _step, replace(pace, tell=lambda state: terminal.print_note(f"    {state}"))
         return
     from rich.console import Console
     from rich.text import Text
@@ -87,9 +82,7 @@ def telling(poll: float) -> Iterator[StepReports]:
                 console.print(Text(f"  {_short(taken)}"))
                 status.update(Text(_short(taken)))
 
-        yield StepReports(
-            step, replace(pace, tell=lambda state: status.update(Text(printable(state))))
-        )
+        yield step, replace(pace, tell=lambda state: status.update(Text(printable(state))))
 
 
 _LESS_FREQUENT: Final = 15
@@ -103,10 +96,6 @@ def _step(taken: StepName) -> None:
 def _short(text: str) -> str:
     """Shorten a step, which may have twenty names; the journal has them all."""
     return printable(textwrap.shorten(text, terminal.WIDTH - 2, placeholder=" …"))
-
-
-def _waited(state: str) -> None:
-    terminal.print_note(f"    {state}")
 
 
 def prove(client: Any, instance: str, dsn: str | None, *, down: bool = True) -> Target:
@@ -135,15 +124,13 @@ def finish_interrupted(
     """Finish or revert what an interrupted run left half-done, and report it."""
     from rdstune.live.apply import finish_or_revert_group
 
-    with telling(poll) as told:
-        outcome = finish_or_revert_group(
-            client, instance, book, reboot=reboot, pace=told.pace, at=told.at
-        )
+    with telling(poll) as (at, pace):
+        outcome = finish_or_revert_group(client, instance, book, reboot=reboot, pace=pace, at=at)
     change.print_recovered(outcome)
     return outcome
 
 
-def say(outcome: RdsOutcome, reboot: Reboot) -> None:
+def say(outcome: RdsOutcome) -> None:
     """Print the outcome to stdout, and what waits for a reboot to stderr."""
     if outcome.result == "nothing":
         terminal.print_line("nothing to change")
@@ -155,16 +142,10 @@ def say(outcome: RdsOutcome, reboot: Reboot) -> None:
         terminal.print_line(f"{change.verified(outcome, 'parameter')} in group {outcome.group}")
     if outcome.waiting:
         terminal.print_note(f"waiting for a reboot: {', '.join(outcome.waiting)}")
-        terminal.print_note(_HOW[reboot])
-
-
-_NOW: Final = "reboot when convenient, or run again with --reboot now"
-_HOW: Final = {
-    "never": _NOW,
-    "window": "nothing was rebooted: AWS does not reboot for parameters in its maintenance window; "
-    "they take effect when something else restarts the instance, such as an update",
-    "now": _NOW,
-}
+        terminal.print_note(
+            "reboot when convenient, or run again with --reboot now: AWS does not reboot for "
+            "parameters in its maintenance window"
+        )
 
 
 def undo_command(instance: str, account: Account, reboot: Reboot, journal: Path | None) -> str:

@@ -51,29 +51,12 @@ def command(
     Nothing is changed. Without --connect, the memory used in formulas is estimated, and values
     are ranges; with --connect, the memory is derived from the server's settings.
     """
-    options.warn_of_password(dsn)
-    found, notes = _compared(instance, against, dsn, workload, connections, account)
-    if as_json:
-        from rdstune.live.document import diff_document
-
-        terminal.document(diff_document(found, notes))
-    else:
-        terminal.print_lines(_screen(found, notes, everything=everything))
-    check.conclude(found=found.to_do, unjudged=found.unjudged)
-
-
-def _compared(
-    instance: str,
-    against: str | None,
-    dsn: str | None,
-    workload: str,
-    connections: int | None,
-    account: Account,
-) -> tuple[Diff, tuple[str, ...]]:
     from mrtuner.aws import session
     from rdstune.group.advice import advise
     from rdstune.live.diff import diff
+    from rdstune.live.document import diff_document
 
+    options.warn_of_password(dsn)
     client = session.client("rds", account)
     target = change.prove(client, instance, dsn, down=False)
     advised = advise(target, account, workload=workload, connections=connections, dsn=dsn)
@@ -85,7 +68,10 @@ def _compared(
         dsn=dsn,
         advised=advised.values,
     )
-    return found, (*advised.notes, *found.notes)
+    notes = (*advised.notes, *found.notes)
+    screen = _screen(found, notes, everything=everything)
+    terminal.answer(diff_document(found, notes), screen, as_json)
+    check.conclude(found=found.to_do, unjudged=found.unjudged)
 
 
 def _screen(found: Diff, notes: Sequence[str], *, everything: bool) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -15,8 +15,6 @@ from mrtuner.wording import enumerated
 from rdstune.cli import change
 
 if TYPE_CHECKING:
-    from mrtuner.catalog import Parameter
-    from mrtuner.catalog.families import Family
     from mrtuner.units import Bytes
     from rdstune.group.evaluate import Evaluation, Machine
 
@@ -83,39 +81,34 @@ def command(
     AWS does not publish DBInstanceClassMemory: for a class it is estimated, and the result is a
     range. --check exits with 3 if the value is out of the parameter's range or makes no sense.
     """
-    major = major or _newest()
-    known = _parameter(parameter, major)
-    family = _family(engine, major) if known else None
+    from mrtuner.catalog import parameter as named
+    from mrtuner.catalog.families import LAST, family
+    from rdstune.group.evaluate import evaluate
+
+    major = major or LAST
+    known = None if parameter is None else named(parameter, major)
+    of = family(f"{engine}{major}") if known else None
     _exclusive({"--all-classes": all_classes or None, "--memory": memory, "--connect": dsn})
     for option, value in (("--class", class_name), ("--vcpus", vcpus)):
         _exclusive({"--all-classes": all_classes or None, option: value})
     if all_classes:
-        found = _every_class(formula, known, family, engine, storage, as_json)
+        machines = _every_class(engine, storage)
     else:
-        machine = _machine(
-            class_name, memory, options.warn_of_password(dsn), engine, vcpus, storage
+        options.warn_of_password(dsn)
+        machines = [_machine(class_name, memory, dsn, engine, vcpus, storage)]
+    found = [evaluate(formula, machine, parameter=known, family=of) for machine in machines]
+    if as_json:
+        from rdstune.group.document import evaluation_document
+
+        terminal.document(
+            evaluation_document(
+                found[0], major if known else None, engine, found if all_classes else ()
+            )
         )
-        found = [_one(formula, known, family, machine, engine, as_json)]
+    else:
+        _print(found, everywhere=all_classes)
     unjudged = [] if known else [_NO_RANGE]
     check.conclude(found=any(each.problems for each in found), unjudged=unjudged)
-
-
-def _newest() -> int:
-    from mrtuner.catalog.families import LAST
-
-    return LAST
-
-
-def _parameter(name: str | None, major: int) -> Parameter | None:
-    from mrtuner.catalog import parameter
-
-    return None if name is None else parameter(name, major)
-
-
-def _family(engine: str, major: int) -> Family:
-    from mrtuner.catalog.families import family
-
-    return family(f"{engine}{major}")
 
 
 def _exclusive(given: Mapping[str, object]) -> None:
@@ -135,13 +128,14 @@ def _machine(
     """The machine that the options describe; memory is given, else measured, else estimated."""
     from mrtuner.catalog.classes import instance_class
     from mrtuner.formula.class_memory import class_memory, given, of_instance
+    from mrtuner.units import parse_bytes
     from rdstune.group.evaluate import Machine
 
     cls = instance_class(class_name) if class_name else None
     estimate = class_memory(cls, engine) if cls else None
     vcpus = vcpus or (cls.vcpus if cls else None)
-    if memory is not None:
-        estimate = given(_bytes(memory))
+    if memory is not None:  # a bare number is bytes, as in DBInstanceClassMemory
+        estimate = given(parse_bytes(int(memory) if memory.isdecimal() else memory))
     elif dsn is not None:
         estimate = of_instance(dsn, engine, vcpus=vcpus, within=estimate)
     if cls and not any(each.startswith(engine) for each in cls.engines):
@@ -151,11 +145,15 @@ def _machine(
     )
 
 
-def _bytes(text: str) -> Bytes:
-    """A bare number is bytes here, as in DBInstanceClassMemory."""
-    from mrtuner.units import parse_bytes
+def _every_class(engine: str, storage: int | None) -> list[Machine]:
+    from mrtuner.catalog.classes import instance_classes
+    from mrtuner.formula.class_memory import class_memory
+    from rdstune.group.evaluate import Machine
 
-    return parse_bytes(int(text) if text.isdecimal() else text)
+    return [
+        Machine(memory=class_memory(cls, engine), vcpus=cls.vcpus, storage=_gib(storage), name=name)
+        for name, cls in instance_classes(engine).items()
+    ]
 
 
 def _gib(storage: int | None) -> Bytes | None:
@@ -164,67 +162,25 @@ def _gib(storage: int | None) -> Bytes | None:
     return None if storage is None else Bytes(storage * GiB)
 
 
-def _one(
-    formula: str,
-    parameter: Parameter | None,
-    family: Family | None,
-    machine: Machine,
-    engine: str,
-    as_json: bool,
-) -> Evaluation:
+def _print(found: Sequence[Evaluation], *, everywhere: bool) -> None:
     from mrtuner.present.text import entries
-    from rdstune.group.evaluate import evaluate
 
-    found = evaluate(formula, machine, parameter=parameter, family=family)
-    if as_json:
-        from rdstune.group.document import evaluation_document
-
-        major = parameter.major if parameter else None
-        terminal.document(evaluation_document(found, major, engine))
-    else:
-        terminal.print_line(_title(found))
-        terminal.print_lines(entries(list(_entries(found)), terminal.look(sys.stdout)))
-    return found
-
-
-def _every_class(
-    formula: str,
-    parameter: Parameter | None,
-    family: Family | None,
-    engine: str,
-    storage: int | None,
-    as_json: bool,
-) -> list[Evaluation]:
-    from mrtuner.catalog.classes import instance_classes
-    from mrtuner.formula.class_memory import class_memory
-    from rdstune.group.evaluate import Machine, evaluate
-
-    found = []
-    for name, cls in instance_classes(engine).items():
-        memory = class_memory(cls, engine)
-        machine = Machine(memory=memory, vcpus=cls.vcpus, storage=_gib(storage), name=name)
-        found.append(evaluate(formula, machine, parameter=parameter, family=family))
-    if as_json:
-        from rdstune.group.document import evaluation_document
-
-        major = parameter.major if parameter else None
-        terminal.document(evaluation_document(found[0], major, engine, everywhere=found))
-    else:
-        terminal.print_line(_title(found[0]))
+    one = found[0]
+    terminal.print_line(f"{one.formula} as {one.parameter}" if one.parameter else one.formula)
+    if everywhere:
         _print_table(found)
-    return found
-
-
-def _title(found: Evaluation) -> str:
-    return f"{found.formula} as {found.parameter}" if found.parameter else found.formula
+    else:
+        terminal.print_lines(entries(list(_entries(one)), terminal.look(sys.stdout)))
 
 
 def _entries(found: Evaluation) -> Iterator[tuple[str, str]]:
     yield "value", _value(found)
     if found.low != found.high:
-        yield "between", f"{found.low} and {found.high}{_sizes(found)}, depending on the memory"
+        sizes = ": {} to {}".format(*found.between) if found.between else ""
+        yield "between", f"{found.low} and {found.high}{sizes}, depending on the memory"
     if found.machine.memory and ("Memory" in found.formula or found.problems):
-        yield "memory", f"{found.machine.memory}{_on(found.machine)}"
+        on = f", on {found.machine.name}" if found.machine.name else ""
+        yield "memory", f"{found.machine.memory}{on}"
         if not found.machine.memory.given:
             yield "from", found.machine.memory.source
     for problem in found.problems:
@@ -235,21 +191,13 @@ def _entries(found: Evaluation) -> Iterator[tuple[str, str]]:
         yield "note", note
 
 
-def _sizes(found: Evaluation) -> str:
-    return ": {} to {}".format(*found.between) if found.between else ""
-
-
-def _on(machine: Machine) -> str:
-    return f", on {machine.name}" if machine.name else ""
-
-
 def _value(found: Evaluation) -> str:
     if found.unit is None or found.pretty is None:
         return str(found.value)
     return f"{found.value}, in units of {found.unit}: {found.pretty}"
 
 
-def _print_table(found: list[Evaluation]) -> None:
+def _print_table(found: Sequence[Evaluation]) -> None:
     from mrtuner.tables import aligned
 
     head = ("class", "memory", "vCPUs", "value", "size", "from", "to", "problem")

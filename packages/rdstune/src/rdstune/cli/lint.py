@@ -152,8 +152,7 @@ def _lines(finding: Finding, look: Look) -> Iterator[str]:
     paint = look.paint or (lambda text, _style: text)
     kind = finding.severity if finding.judged else "not checked"
     severity = paint(f"{kind}:", _STYLES[finding.severity])
-    subject = f"{finding.parameter}: " if finding.parameter else ""
-    yield f"{finding.location}: {severity} {subject}{finding.what}"
+    yield f"{finding.location}: {severity} {finding.told}"
     if finding.why:
         yield f"    why: {finding.why}"
     if finding.remedy:

@@ -18,9 +18,8 @@ from rdstune.cli import change
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
-    from rdstune.fleet.document import RehearsalDocument
     from rdstune.fleet.maintenance import Upkeep
-    from rdstune.fleet.rehearsal import RehearsalPatience, RehearsalPlan, Run
+    from rdstune.fleet.rehearsal import RehearsalPatience, RehearsalPlan
     from rdstune.fleet.stagger import CalendarEntry
 
 
@@ -77,6 +76,7 @@ def command(
     from mrtuner.aws.session import client
     from rdstune.fleet.maintenance import survey
     from rdstune.fleet.maintenance_windows import zone_named
+    from rdstune.fleet.stagger import clashes
 
     if bool(instances) is everything:
         raise UsageError("give either instances or --all", "Name some instances, or use --all.")
@@ -90,14 +90,8 @@ def command(
         terminal.document(maintenance_document(found, calendar, gap=minutes, now=now))
     else:
         terminal.print_lines(_lines(found, calendar, minutes, zone, now))
-    check.conclude(found=_something_to_do(found, calendar, minutes), unjudged=())
-
-
-def _something_to_do(found: Sequence[Upkeep], calendar: Sequence[CalendarEntry], gap: int) -> bool:
-    from rdstune.fleet.stagger import clashes
-
     waits = any(item.work or item.windows_collide for item in found)
-    return waits or bool(clashes(calendar, gap=gap))
+    check.conclude(found=waits or bool(clashes(calendar, gap=minutes)), unjudged=())
 
 
 def _calendar(found: Sequence[Upkeep], tag: str | None) -> tuple[CalendarEntry, ...]:
@@ -197,6 +191,8 @@ def rehearse(
     """
     from mrtuner.aws.session import client
     from rdstune.fleet import rehearsal
+    from rdstune.fleet.document import rehearsal_document
+    from rdstune.fleet.rehearsal_page import lines, page
 
     options.warn_of_password(dsn)
     prerequisites.require("boto3", page=html)
@@ -205,7 +201,8 @@ def rehearse(
         aws, instance,
         failover=rest["failover"], action=rest["action"], times=rest["times"],
     )  # fmt: skip
-    cautions = tuple(_cautions(drawn, dsn))
+    elsewhere = rehearsal.leads_elsewhere(dsn, drawn.instance)
+    cautions = [elsewhere] if elsewhere else []
     _announce(drawn, cautions)
     terminal.confirm("Take it down?", yes=yes)
     with terminal.sigterm_as_interrupt():
@@ -213,8 +210,12 @@ def rehearse(
             aws, dsn, drawn,
             schedule=_schedule(rest), patience=_patience(rest), tell=terminal.print_note,
         )  # fmt: skip
-    told = _told(aws, drawn, runs, cautions)
-    _show(told, as_json, html)
+    endpoint = str(aws.meta.endpoint_url)
+    told = rehearsal_document(
+        drawn, runs,
+        endpoint=endpoint, aws=".amazonaws.com" in endpoint, cautions=cautions,
+    )  # fmt: skip
+    terminal.answer_and_page(told, lines, page, as_json, html)
     if not all(run.settled and run.observation.went_away for run in runs):
         ctx.exit(exit_codes.FAILED)
 
@@ -237,14 +238,6 @@ def _patience(given: dict[str, Any]) -> RehearsalPatience:
     )  # fmt: skip
 
 
-def _cautions(drawn: RehearsalPlan, dsn: str) -> Iterator[str]:
-    """Yield reasons to doubt that the probes will see this instance."""
-    from rdstune.fleet.rehearsal import leads_elsewhere
-
-    if elsewhere := leads_elsewhere(dsn, drawn.instance):
-        yield elsewhere
-
-
 def _announce(drawn: RehearsalPlan, cautions: Sequence[str]) -> None:
     instance, expected = drawn.instance, drawn.expected
     terminal.print_note(
@@ -258,19 +251,3 @@ def _announce(drawn: RehearsalPlan, cautions: Sequence[str]) -> None:
     terminal.print_note(f"AWS: {expected.words}")
     for caution in cautions:
         terminal.print_note(f"warning: {caution}")
-
-
-def _told(
-    aws: Any, drawn: RehearsalPlan, runs: Sequence[Run], cautions: Sequence[str]
-) -> RehearsalDocument:
-    from rdstune.fleet.document import rehearsal_document
-
-    endpoint = str(aws.meta.endpoint_url)
-    real = ".amazonaws.com" in endpoint
-    return rehearsal_document(drawn, runs, endpoint=endpoint, aws=real, cautions=cautions)
-
-
-def _show(told: RehearsalDocument, as_json: bool, html: Path | None) -> None:
-    from rdstune.fleet.rehearsal_page import lines, page
-
-    terminal.answer_and_page(told, lines, page, as_json, html)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from mrtuner.cli.common import options, terminal
-
-if TYPE_CHECKING:
-    from mrtuner.history.store.s3 import Place
 
 
 @options.command("policy")
@@ -75,8 +70,9 @@ def command(
     Whatever you do not restrict is a * in the policy. Notes on single actions go to stderr.
     """
     from mrtuner.aws.iam_policy import Scope, policy
+    from mrtuner.history.store.s3 import place_of
 
-    history = _history(place) if place else None
+    history = place_of(place) if place else None
     scope = Scope(
         regions=regions,
         account=account,
@@ -98,9 +94,3 @@ def command(
     terminal.document(dict(made.document))
     for note in made.notes:
         terminal.print_note(f"note: {note}")
-
-
-def _history(url: str) -> Place:
-    from mrtuner.history.store.s3 import place_of
-
-    return place_of(url)

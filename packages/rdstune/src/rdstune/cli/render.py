@@ -13,7 +13,6 @@ from mrtuner.wording import first_few
 from rdstune.cli.group_options import GROUP_OPTIONS
 
 if TYPE_CHECKING:
-    from rdstune.formats import GroupLine
     from rdstune.group.derive import Design
 
 FORMATS: Final = ("terraform", "cloudformation", "cdk", "pulumi", "aws-cli", "json")
@@ -65,26 +64,21 @@ def command(
 
 
 def _written(made: Design, form: str, name: str, description: str, cluster: bool) -> str:
-    from rdstune.formats import render_group
+    from rdstune.formats import GroupLine, render_group
     from rdstune.formats.group import checked_name
 
     if form == "json":
         from rdstune.group.document import render_document
 
         return terminal.as_json(render_document(made, checked_name(name), cluster=cluster))
-    return render_group(
-        form, _lines(made), name=name, family=made.family.name, description=description,
-        cluster=cluster, notes=_notes(made),
-    )  # fmt: skip
-
-
-def _lines(made: Design) -> list[GroupLine]:
-    from rdstune.formats import GroupLine
-
-    return [
+    lines = [
         GroupLine(name=one.name, value=one.value, method=one.method, comment=one.reason)
         for one in made.settings
     ]
+    return render_group(
+        form, lines, name=name, family=made.family.name, description=description,
+        cluster=cluster, notes=_notes(made),
+    )  # fmt: skip
 
 
 def _asked(made: Design) -> str:

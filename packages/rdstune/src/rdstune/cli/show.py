@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mrtuner.cli.common import checks, options, terminal
 from rdstune.cli.group_options import GROUP_OPTIONS
-
-if TYPE_CHECKING:
-    from rdstune.group.derive import Design
-    from rdstune.group.sizes import Size
 
 
 @options.command("show")
@@ -41,6 +37,7 @@ def command(
       rdstune show --class db.r7g.large --family aurora-postgresql16 --json
       rdstune show --class db.r6g.xlarge --family postgres17 --html group.html
     """
+    from rdstune.group import page
     from rdstune.group.derive import design
     from rdstune.group.sizes import on_class, sizes
 
@@ -48,28 +45,17 @@ def command(
     here = on_class(made.values, made.request, made.instance_class)
     everywhere = sizes(made.values, made.request)
     if html is not None:
-        from rdstune.group.page import page
-
-        terminal.save(html, page(made, here, everywhere))
-    _show(made, here, everywhere, all_classes=all_classes, as_json=as_json)
-    if html is not None:
-        terminal.print_note(f"page written to {html}")
-    check.conclude(found=not all(size.holds for size in everywhere), unjudged=())
-
-
-def _show(
-    made: Design, here: Size, everywhere: list[Size], *, all_classes: bool, as_json: bool
-) -> None:
-    from rdstune.group import page
-
+        terminal.save(html, page.page(made, here, everywhere))
     if as_json:
         from rdstune.group.document import group_document
 
         terminal.document(group_document(made, here, everywhere))
-        return
-    look = terminal.look(sys.stdout)
-    lines = page.every_class if all_classes else None
-    terminal.print_lines(page.screen(made, here, everywhere, look))
-    if lines is not None:
-        terminal.print_line()
-        terminal.print_lines(lines(made, everywhere, look))
+    else:
+        look = terminal.look(sys.stdout)
+        terminal.print_lines(page.screen(made, here, everywhere, look))
+        if all_classes:
+            terminal.print_line()
+            terminal.print_lines(page.every_class(made, everywhere, look))
+    if html is not None:
+        terminal.print_note(f"page written to {html}")
+    check.conclude(found=not all(size.holds for size in everywhere), unjudged=())

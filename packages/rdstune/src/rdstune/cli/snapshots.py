@@ -136,7 +136,7 @@ def _print(report: Report) -> None:
 
 def _lines(report: Report) -> Iterator[str]:
     yield from aligned(
-        (one.instance, one.outcome, f"{one.source} -> {one.name}") for one in report.copies
+        (one.instance, one.outcome, f"{one.source} -> {one.copy}") for one in report.copies
     )
     for name in report.deleted:
         yield f"deleted  {name}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +15,8 @@ from rdstune.cli import change
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
-    from mrtuner.change.journal import Journal
     from mrtuner.change.record import Change
-    from rdstune.live.apply import RdsOutcome, Reboot
+    from rdstune.live.apply import Reboot
 
 
 @options.command("undo")
@@ -49,6 +48,8 @@ def command(
     server runs afterwards.
     """
     from mrtuner.aws import session
+    from rdstune.live.target import read_target
+    from rdstune.live.undo import last, undo
 
     client = session.client("rds", account)
     with terminal.sigterm_as_interrupt(), asked.book() as book:
@@ -56,38 +57,22 @@ def command(
         if recovered is not None and recovered.change_is_undone:
             outcome = recovered
         else:
-            outcome = _undone(client, instance, book, reboot, poll, asked=asked, force=force)
+            done = last(book, read_target(client, instance))
+            for line in way_back(done, "not set", [*_replaced(done)]):
+                terminal.print_note(line)
+            what = f"Restore {plural(len(done.entries), 'parameter')}"
+            asked.confirm(f"{what}{' and reboot' if reboot == 'now' else ''}?")
+            with change.telling(poll) as (at, pace):
+                outcome = undo(
+                    client, instance, book,
+                    reboot=reboot, force=force, only=done.id, pace=pace, at=at,
+                )  # fmt: skip
     if asked.as_json:
         from rdstune.live.document import undo_document
 
         terminal.document(undo_document(recovered, outcome))
     else:
-        change.say(outcome, reboot)
-
-
-def _undone(
-    client: Any,
-    instance: str,
-    book: Journal,
-    reboot: Reboot,
-    poll: float,
-    *,
-    asked: options.Asked,
-    force: bool,
-) -> RdsOutcome:
-    from rdstune.live.target import read_target
-    from rdstune.live.undo import last, undo
-
-    done = last(book, read_target(client, instance))
-    for line in way_back(done, "not set", [*_replaced(done)]):
-        terminal.print_note(line)
-    what = f"Restore {plural(len(done.entries), 'parameter')}"
-    asked.confirm(f"{what}{' and reboot' if reboot == 'now' else ''}?")
-    with change.telling(poll) as told:
-        return undo(
-            client, instance, book, reboot=reboot, force=force, only=done.id,
-            pace=told.pace, at=told.at,
-        )  # fmt: skip
+        change.say(outcome)
 
 
 def _replaced(done: Change) -> Iterator[tuple[str, str]]:

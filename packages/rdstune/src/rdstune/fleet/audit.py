@@ -8,13 +8,13 @@ yields one `Failure`; the others go on.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from queue import Full, Queue
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from mrtuner.aws import rds
 from mrtuner.aws.rows import Instance, RdsCluster, Scope
@@ -27,6 +27,10 @@ from mrtuner.facts import Missing
 from mrtuner.inputs import Workload
 from mrtuner.units import Bytes, GiB
 from rdstune.live.assessment import Assessment, assess
+from rdstune.live.plan import user_values
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 #: Regions queried at the same time: each holds a page of instances in memory, and a connection.
 _AT_ONCE: Final = 8
@@ -218,12 +222,11 @@ class _Region:
     api: Any
     account: Account
     workload: Workload
-    classes: dict[str, InstanceClass | MrTunerError] = field(default_factory=dict)
-    groups: dict[tuple[Scope, str], Mapping[str, str] | MrTunerError] = field(default_factory=dict)
+    classes: dict[str, InstanceClass | MrTunerError] = field(default_factory=dict)  # EC2's
+    groups: dict[tuple[Scope, str], dict[str, str] | MrTunerError] = field(default_factory=dict)
     clusters: dict[str, RdsCluster] | None = None
 
     def row(self, instance: Instance) -> AuditRow:
-        """Return the judged row of one instance."""
         cluster = self._cluster(instance.cluster) if instance.cluster else None
         return AuditRow(
             region=self.account.region or "",
@@ -257,26 +260,13 @@ class _Region:
 
     def _class(self, name: str) -> InstanceClass:
         """Return the class from our catalog, else as EC2 describes it."""
-        if name not in self.classes:
-            self.classes[name] = self._found(name)
-        found = self.classes[name]
-        if isinstance(found, MrTunerError):
-            raise found.with_traceback(None)
-        return found
-
-    def _found(self, name: str) -> InstanceClass | MrTunerError:
         try:
             return instance_class(name)
         except BadValue:
-            pass
-        try:
-            return class_from_ec2(name, self.account)
-        except MrTunerError as error:
-            return error
+            return _once(self.classes, name, lambda: class_from_ec2(name, self.account))
 
     def _note(self, name: str) -> str | None:
-        found = self.classes.get(name)
-        if isinstance(found, InstanceClass) and not found.engines:
+        if isinstance(self.classes.get(name), InstanceClass):
             return f"class {name} is not in our catalog: memory and vCPUs are taken from EC2"
         return None
 
@@ -289,24 +279,29 @@ class _Region:
         """Return a group's user-set values; a default group has none."""
         if not name or name.startswith("default."):
             return {}
-        if (scope, name) not in self.groups:
-            self.groups[scope, name] = self._read(name, scope)
-        known = self.groups[scope, name]
-        if isinstance(known, MrTunerError):
-            raise known.with_traceback(None)
-        return known
-
-    def _read(self, name: str, scope: Scope) -> Mapping[str, str] | MrTunerError:
-        try:
-            set_by_users = rds.parameters(self.api, name, scope, source="user")
-        except MrTunerError as error:
-            return error
-        return {one.name: one.value for one in set_by_users if one.value is not None}
+        return _once(
+            self.groups,
+            (scope, name),
+            lambda: user_values(rds.parameters(self.api, name, scope, source="user")),
+        )
 
     def _cluster(self, identifier: str) -> RdsCluster | None:
         if self.clusters is None:
             self.clusters = {one.identifier: one for one in rds.clusters(self.api)}
         return self.clusters.get(identifier)
+
+
+def _once(kept: dict[_K, _V | MrTunerError], key: _K, read: Callable[[], _V]) -> _V:
+    """Return what was read for a key, or raise what was raised for it."""
+    if key not in kept:
+        try:
+            kept[key] = read()
+        except MrTunerError as error:
+            kept[key] = error
+    found = kept[key]
+    if isinstance(found, MrTunerError):
+        raise found.with_traceback(None)
+    return found
 
 
 def _group(instance: Instance) -> str:

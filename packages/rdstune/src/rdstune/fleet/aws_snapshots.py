@@ -73,6 +73,8 @@ def copy_snapshot(
     progress: AWS has one code for both), NOT_FOUND, KMSKeyNotAccessibleFault, INVALID_STATE.
     """
     optional = {"KmsKeyId": kms_key} if kms_key else {}
+    if source_region.startswith("us-gov-"):
+        optional["SourceRegion"] = source_region  # botocore presigns a URL, which GovCloud needs
     answer = call(
         client,
         "copy_db_snapshot",
@@ -80,7 +82,6 @@ def copy_snapshot(
         TargetDBSnapshotIdentifier=target,
         Tags=[{"Key": key, "Value": value} for key, value in tags.items()],
         **optional,
-        **_presigned(source_region),
     )
     return _row(answer["DBSnapshot"])
 
@@ -93,11 +94,6 @@ def key_state(client: Any, key: str) -> str:
     """Return the state of a KMS key, usable only if `Enabled`; `client` is a client of KMS."""
     answer = call(client, "describe_key", KeyId=key)
     return str(answer["KeyMetadata"]["KeyState"])
-
-
-def _presigned(source_region: str) -> dict[str, str]:
-    """Return the argument that makes botocore presign a URL, which only GovCloud needs (SDK)."""
-    return {"SourceRegion": source_region} if source_region.startswith("us-gov-") else {}
 
 
 def _row(row: Mapping[str, Any]) -> Snapshot:

@@ -11,7 +11,7 @@ from mrtuner.rehearsal.document import ClientOutage, ProbedRun, client_outage, p
 from rdstune.fleet.audit import AuditFinding
 from rdstune.fleet.maintenance import Origin
 from rdstune.fleet.outage import Deployment, Evidence, OutageKind
-from rdstune.fleet.snapshot_copy import CopyState
+from rdstune.fleet.snapshot_copy import SnapshotCopy
 from rdstune.fleet.stagger import WindowClash
 
 if TYPE_CHECKING:
@@ -365,17 +365,6 @@ def _phases(found: Phases) -> RehearsalPhases:
 # Copies of snapshots.
 
 
-class SnapshotCopy(Struct):
-    """One snapshot and its copy."""
-
-    instance: Annotated[str, Doc("whose snapshot it is")]
-    source: Annotated[str, Doc("identifier of the snapshot")]
-    name: Annotated[str, Doc("identifier of the copy")] = field(name="copy")
-    outcome: Annotated[CopyState, Doc("how it ended")]
-    error: Annotated[str | None, Doc("why it failed")]
-    hint: Annotated[str | None, Doc("what to do")]
-
-
 class SnapshotsDocument(Document, tag="mrtuner.rds.snapshots/1"):
     """Written by `rdstune snapshots copy --json`; also what the Lambda function returns."""
 
@@ -396,7 +385,7 @@ def snapshots_document(report: Report) -> SnapshotsDocument:
         destination=report.job.destination,
         keep=report.job.keep,
         ok=report.ok,
-        copies=[convert(one, SnapshotCopy) for one in report.copies],
+        copies=list(report.copies),
         deleted=list(report.deleted),
         failures=list(report.failures),
         notes=list(report.notes),

@@ -7,6 +7,7 @@ as maintenance: they have no date, and no window applies them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -77,7 +78,9 @@ def survey(client: Any, identifiers: Sequence[str], *, now: datetime) -> tuple[U
     """
     instances = tuple(_instances(client, identifiers))
     clusters = _clusters(client, identifiers, instances)
-    actions = _by_resource(_actions(client, identifiers, instances, clusters))
+    actions: dict[str, list[PendingAction]] = defaultdict(list)
+    for action in _actions(client, identifiers, instances, clusters):
+        actions[action.resource].append(action)
     return tuple(
         upkeep(one, clusters.get(one.cluster or ""), actions, now=now) for one in instances
     )
@@ -111,13 +114,6 @@ def _actions(
         return
     for arn in [*(one.arn for one in instances), *(one.arn for one in clusters.values())]:
         yield from rds.pending_actions(client, arn)
-
-
-def _by_resource(actions: Iterable[PendingAction]) -> dict[str, list[PendingAction]]:
-    found: dict[str, list[PendingAction]] = {}
-    for action in actions:
-        found.setdefault(action.resource, []).append(action)
-    return found
 
 
 def upkeep(
@@ -215,7 +211,7 @@ def _by_itself(
     dates: list[tuple[datetime, str]] = []
     if action.auto_applied_after is not None and window is not None:
         first = window.beginning_after(max(action.auto_applied_after, now))
-        dates.append((first.start, f"the first window after {_day(action.auto_applied_after)}"))
+        dates.append((first.start, f"the first window after {action.auto_applied_after:%Y-%m-%d}"))
     if action.forced_apply is not None:
         forced = max(action.forced_apply, now)
         dates.append((forced, "forced then or in the following days, regardless of the window"))
@@ -264,11 +260,29 @@ def _change(
 def _parameters(
     instance: Instance, cluster: RdsCluster | None, others: Sequence[Work]
 ) -> Iterator[Work]:
-    for name, status in _group_statuses(instance, cluster):
+    """Yield the groups whose values wait: AWS does not reboot for them, other restarts do it."""
+    at, what = min(_restarts(others), default=(None, ""))
+    for group, status in _group_statuses(instance, cluster):
         if status in WAITING:
-            yield _waiting(name, others)
+            yield Work(
+                what=group,
+                origin=Origin.PARAMETERS,
+                description=f"values of parameter group {group} wait for a reboot",
+                outage=outage.REBOOT,
+                expected=at,
+                because=f"{what} restarts the server then, which should apply them too"
+                if at
+                else "no maintenance window applies them: reboot the instance yourself",
+            )
         elif status == FAILED:
-            yield _refused(name)
+            yield Work(
+                what=group,
+                origin=Origin.PARAMETERS,
+                description=f"values of parameter group {group} could not be applied",
+                outage=outage.REBOOT,
+                expected=None,
+                because="AWS reports failed-to-apply: check the instance's events",
+            )
 
 
 def _group_statuses(instance: Instance, cluster: RdsCluster | None) -> Iterator[tuple[str, str]]:
@@ -277,22 +291,6 @@ def _group_statuses(instance: Instance, cluster: RdsCluster | None) -> Iterator[
     for member in cluster.members if cluster else ():
         if cluster and member.identifier == instance.identifier:
             yield cluster.group, member.group_status
-
-
-def _waiting(group: str, others: Sequence[Work]) -> Work:
-    """Return the work for a waiting group: AWS does not reboot for it, other restarts apply it."""
-    restart = min(_restarts(others), default=None)
-    at, what = restart or (None, "")
-    return Work(
-        what=group,
-        origin=Origin.PARAMETERS,
-        description=f"values of parameter group {group} wait for a reboot",
-        outage=outage.REBOOT,
-        expected=at,
-        because=f"{what} restarts the server then, which should apply them too"
-        if restart
-        else "no maintenance window applies them: reboot the instance yourself",
-    )
 
 
 def _restarts(others: Sequence[Work]) -> Iterator[tuple[datetime, str]]:
@@ -304,18 +302,3 @@ def _restarts(others: Sequence[Work]) -> Iterator[tuple[datetime, str]]:
     for one in others:
         if one.expected and one.outage.kind in (OutageKind.RESTART, OutageKind.THROUGHOUT):
             yield one.expected, one.what
-
-
-def _refused(group: str) -> Work:
-    return Work(
-        what=group,
-        origin=Origin.PARAMETERS,
-        description=f"values of parameter group {group} could not be applied",
-        outage=outage.REBOOT,
-        expected=None,
-        because="AWS reports failed-to-apply: check the instance's events",
-    )
-
-
-def _day(moment: datetime) -> str:
-    return moment.date().isoformat()

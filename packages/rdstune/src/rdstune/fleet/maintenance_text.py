@@ -117,14 +117,11 @@ def calendar_lines(items: Sequence[Upkeep], zone: tzinfo | None) -> Iterator[str
     coming = [(item.next_window, item) for item in items if item.next_window is not None]
     rows = []
     for window, item in sorted(coming, key=lambda one: (one[0].start, one[1].identifier)):
-        waits = sum(_falls_in(work, window) for work in item.work)
+        due = [work.expected for work in item.work if work.expected is not None]
+        waits = sum(window.start <= moment < window.end for moment in due)
         what = f"{waits} pending" if waits else "-"
         rows.append((f"  {_moment(window.start, zone)}", item.identifier, what))
     yield from aligned(rows)
-
-
-def _falls_in(work: Work, window: Occurrence) -> bool:
-    return work.expected is not None and window.start <= work.expected < window.end
 
 
 def stagger_lines(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from mrtuner.aws.rows import Instance
@@ -180,10 +181,6 @@ def _patch(where: Deployment) -> Outage:
     return FAILOVERS[where] if where is Deployment.MULTI_AZ else _spared(where, _PATCH_ALONE)
 
 
-def _hardware(where: Deployment) -> Outage:
-    return _spared(where, _HARDWARE_ALONE)
-
-
 def _spared(where: Deployment, alone: Outage) -> Outage:
     """Return a failover where another copy can take over, though AWS does not promise one here."""
     if where not in FAILOVERS:
@@ -202,7 +199,7 @@ def _always(outage: Outage) -> Callable[[Deployment], Outage]:
 _ACTIONS: Final[Mapping[str, Callable[[Deployment], Outage]]] = {
     "system-update": _patch,
     "os-upgrade": _patch,
-    "hardware-maintenance": _hardware,
+    "hardware-maintenance": partial(_spared, alone=_HARDWARE_ALONE),
     "db-upgrade": _upgrade,
     "ca-certificate-rotation": _always(_CERTIFICATE),
 }
@@ -224,17 +221,13 @@ _NEW_CLASS_ALONE: Final = Outage(
 )
 
 
-def _new_class(where: Deployment) -> Outage:
-    return _spared(where, _NEW_CLASS_ALONE)
-
-
 _NO_OUTAGE: Final = "AWS says that it causes no outage"
 _MIGRATION: Final = (
     "the instance stays available, but may be slower for days; during that time, no other change, "
     "reboot or nightly backup is possible"
 )
 _CHANGES: Final[Mapping[str, Callable[[Deployment], Outage]]] = {
-    "DBInstanceClass": _new_class,
+    "DBInstanceClass": partial(_spared, alone=_NEW_CLASS_ALONE),
     "EngineVersion": _upgrade,
     "Port": _documented(
         OutageKind.RESTART, "DBPortNumber", "the database restarts and listens on another port"

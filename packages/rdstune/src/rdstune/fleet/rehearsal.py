@@ -25,17 +25,7 @@ from mrtuner.rehearsal.run import News, RehearsalPatience, Tell
 from rdstune.fleet import outage
 from rdstune.fleet.outage import Deployment, Outage
 
-__all__ = [
-    "AVAILABLE",
-    "Reboot",
-    "RehearsalPatience",
-    "RehearsalPlan",
-    "Run",
-    "failover_trigger",
-    "leads_elsewhere",
-    "plan",
-    "rehearse",
-]  # fmt: skip
+__all__ = ["RehearsalPatience", "rehearse"]
 
 AVAILABLE: Final = "available"
 
@@ -89,7 +79,11 @@ def plan(
     if instance.cluster:
         cluster = rds.cluster(client, instance.cluster)
         tags, members = {**cluster.tags, **tags}, len(cluster.members)
-    _refuse_production(identifier, production_tag(instance.tags) or production_tag(tags))
+    if (tag := production_tag(instance.tags) or production_tag(tags)) is not None:
+        raise Refused(
+            f"{identifier} is tagged {tag}: a rehearsal would take production down",
+            "Restore a snapshot to an instance of the same class and rehearse on that.",
+        )
     drawn = RehearsalPlan(
         instance=instance,
         deployment=outage.deployment(instance, members),
@@ -99,14 +93,6 @@ def plan(
     )
     _check(client, drawn)
     return drawn
-
-
-def _refuse_production(identifier: str, tag: str | None) -> None:
-    if tag is not None:
-        raise Refused(
-            f"{identifier} is tagged {tag}: a rehearsal would take production down",
-            "Restore a snapshot to an instance of the same class and rehearse on that.",
-        )
 
 
 def _check(client: Any, drawn: RehearsalPlan) -> None:
@@ -120,7 +106,8 @@ def _check(client: Any, drawn: RehearsalPlan) -> None:
         raise UsageError("cannot combine a failover with a maintenance action", "Choose one.")
     if drawn.action and drawn.times > 1:
         raise UsageError("a maintenance action can be applied only once", "Leave out --times.")
-    if drawn.action and drawn.action not in _pending(client, drawn.instance):
+    pending = rds.pending_actions(client, drawn.instance.arn) if drawn.action else ()
+    if drawn.action and drawn.action not in {one.action for one in pending}:
         raise UsageError(
             f"no maintenance action {drawn.action} is pending for {name}",
             f"List the pending actions with: rdstune maintenance {name}.",
@@ -130,10 +117,6 @@ def _check(client: Any, drawn: RehearsalPlan) -> None:
             f"{name} is {status}, and only an available instance can be rebooted",
             "Wait until it is available, then run again.",
         )
-
-
-def _pending(client: Any, instance: Instance) -> set[str]:
-    return {one.action for one in rds.pending_actions(client, instance.arn)}
 
 
 def failover_trigger(identifier: str, account: Account) -> Reboot:

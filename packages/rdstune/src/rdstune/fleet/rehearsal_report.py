@@ -26,15 +26,14 @@ class Phases:
     @property
     def longest(self) -> ClientOutages | None:
         """The kind of client that went without an answer for longest."""
-        return max(self.outages_by_client, key=_length, default=None)
-
-
-def _length(one: ClientOutages) -> float:
-    return float("inf") if one.most is None else one.most
+        return max(
+            self.outages_by_client,
+            key=lambda one: float("inf") if one.most is None else one.most,
+            default=None,
+        )
 
 
 def phases(run: Run) -> Phases:
-    """Return the timings of one run."""
     seen = run.observation
     noticed = {one.kind: one for one in outages_by_client(seen, run.asked)}
     began = [gap.began - run.asked for gap in seen.all_gaps()]

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from mrtuner.aws import rds
+from mrtuner.aws.calls import unless_missing
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import Account, client
+from mrtuner.described import Doc
 from rdstune.fleet import aws_snapshots as api
 from rdstune.fleet.aws_snapshots import Snapshot
 from rdstune.fleet.snapshots import (
@@ -44,15 +46,15 @@ class CopyState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
+class SnapshotCopy:
     """One snapshot and its copy."""
 
-    instance: str
-    source: str
-    name: str
-    outcome: CopyState
-    error: str | None = None
-    hint: str | None = None
+    instance: Annotated[str, Doc("whose snapshot it is")]
+    source: Annotated[str, Doc("identifier of the snapshot")]
+    copy: Annotated[str, Doc("identifier of the copy")]
+    outcome: Annotated[CopyState, Doc("how it ended")]
+    error: Annotated[str | None, Doc("why it failed")] = None
+    hint: Annotated[str | None, Doc("what to do")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,7 @@ class Report:
     """What a run did. `ok` when nothing failed."""
 
     job: Job
-    copies: tuple[Copy, ...]
+    copies: tuple[SnapshotCopy, ...]
     deleted: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()  # of retention, and where there was nothing to copy
     notes: tuple[str, ...] = ()  # instances that were not named and have nothing to copy
@@ -177,7 +179,7 @@ class _Run:
     waiting: deque[Snapshot]
     without_key: AwsError | None = None  # why no encrypted snapshot can be copied
     flying: dict[str, _Flight] = field(default_factory=dict)
-    done: list[Copy] = field(default_factory=list)
+    done: list[SnapshotCopy] = field(default_factory=list)
     percent: dict[str, int] = field(default_factory=dict)
     busy: int = 0  # copies that the destination is receiving, whoever started them
 
@@ -269,9 +271,10 @@ class _Run:
     def _done(self, source: Snapshot, outcome: CopyState) -> None:
         name = copy_name(source, self.job.source)
         self.flying.pop(name, None)
-        self.done.append(
-            Copy(instance=source.instance, source=source.identifier, name=name, outcome=outcome)
+        done = SnapshotCopy(
+            instance=source.instance, source=source.identifier, copy=name, outcome=outcome
         )
+        self.done.append(done)
 
     def _fail(self, source: Snapshot, why: AwsError) -> None:
         self._done(source, CopyState.FAILED)
@@ -314,9 +317,5 @@ def _delete(there: Any, name: str) -> bool:
 
 
 def _going(there: Any, name: str) -> bool:
-    try:
-        return api.snapshot(there, name).status in {"deleting", "deleted"}
-    except AwsError as error:
-        if error.code == api.NOT_FOUND:
-            return True
-        raise
+    found = unless_missing(lambda: api.snapshot(there, name))
+    return found is None or found.status in {"deleting", "deleted"}

@@ -7,7 +7,7 @@ source alone, so two concurrent runs ask for the same copy and AWS lets only one
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -148,12 +148,9 @@ def expired(
     lives = {(source.instance, source.resource_id) for source in sources}
     copies = [copy for copy in snapshots if _counts(copy, job) and _life(copy) in lives]
     copies.sort(key=lambda copy: (_life(copy), copy.tags[TAG_TAKEN]))
-    return tuple(_older(copies, job.keep))
-
-
-def _older(copies: Iterable[Snapshot], keep: int) -> Iterator[Snapshot]:
-    for _, of_one in groupby(copies, key=_life):
-        yield from tuple(of_one)[:-keep]
+    return tuple(
+        copy for _, of_one in groupby(copies, key=_life) for copy in tuple(of_one)[: -job.keep]
+    )
 
 
 def _counts(copy: Snapshot, job: Job) -> bool:

@@ -5,13 +5,12 @@
 A group is more than its settings: it has a name, a family, and for every parameter the time at
 which it takes effect. So its formats have their own registry, separate from `formats.FORMATS`.
 
-To add a format, add a module here with a FORMAT, and its place in the list below.
+To add a format, add a module here with a function `write`, and its name in GROUP_FORMATS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from mrtuner.formats.line import known, one_line
@@ -19,7 +18,6 @@ from rdstune.formats import aws_cli, cdk, cloudformation, pulumi, terraform
 from rdstune.formats.group import (
     LONGEST,
     Group,
-    GroupFormat,
     GroupLine,
     checked_family,
     checked_lines,
@@ -28,15 +26,13 @@ from rdstune.formats.group import (
 
 __all__ = ["GROUP_FORMATS", "GroupLine", "render_group"]
 
-_FORMATS: Final[Mapping[str, GroupFormat]] = {
-    module.FORMAT.name: module.FORMAT
-    for module in (terraform, cloudformation, cdk, pulumi, aws_cli)
+GROUP_FORMATS: Final[Mapping[str, Callable[[Group], str]]] = {
+    "terraform": terraform.write,
+    "cloudformation": cloudformation.write,
+    "cdk": cdk.write,
+    "pulumi": pulumi.write,
+    "aws-cli": aws_cli.write,
 }
-
-#: Name → one-line summary.
-GROUP_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
-    {name: one.summary for name, one in _FORMATS.items()}
-)
 
 
 def render_group(
@@ -54,7 +50,7 @@ def render_group(
     Raises BadValue for an unknown format or apply method, a name or family that RDS would refuse, a
     duplicate parameter, and a value with control characters.
     """
-    chosen = _FORMATS[known(format, _FORMATS)]
+    write = GROUP_FORMATS[known(format, GROUP_FORMATS)]
     group = Group(
         name=checked_name(name),
         family=checked_family(family),
@@ -63,4 +59,4 @@ def render_group(
         cluster=cluster,
         notes=tuple(notes),
     )
-    return chosen.write(group)
+    return write(group)

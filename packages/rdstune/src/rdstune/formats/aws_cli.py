@@ -14,7 +14,7 @@ from typing import Final
 
 from mrtuner.aws.rds import BATCH
 from mrtuner.formats.line import comments
-from rdstune.formats.group import Group, GroupFormat, GroupLine
+from rdstune.formats.group import Group, GroupLine
 
 _NOTES: Final = (
     "Each call succeeds or fails as a whole, but the calls together are not atomic. "
@@ -60,8 +60,3 @@ def _parameter(line: GroupLine) -> dict[str, str]:
         "ParameterValue": line.value,
         "ApplyMethod": line.method,
     }
-
-
-FORMAT = GroupFormat(
-    name="aws-cli", summary="AWS CLI: a script of create and modify calls", write=write
-)

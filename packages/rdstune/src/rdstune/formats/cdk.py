@@ -11,13 +11,13 @@ import json
 from typing import Final
 
 from mrtuner.formats.line import comments
-from rdstune.formats.group import Group, GroupFormat, GroupLine
+from rdstune.formats.cloudformation import NO_METHOD
+from rdstune.formats.group import Group, GroupLine
 
 _NOTES: Final = (
     "AWS CDK, Python. Use the group by name: rds.ParameterGroup.from_parameter_group_name(scope, "
     "id, construct.group.ref).",
-    "CloudFormation has no apply method: dynamic parameters change at once, static ones "
-    "at the next reboot, which it does not start itself.",
+    NO_METHOD,
 )
 
 
@@ -53,6 +53,3 @@ def _item(line: GroupLine) -> str:
 def quoted(text: str) -> str:
     """Return a Python literal; JSON's is valid as long as the text has no control characters."""
     return json.dumps(text, ensure_ascii=False)
-
-
-FORMAT = GroupFormat(name="cdk", summary="AWS CDK: a construct in Python", write=write)

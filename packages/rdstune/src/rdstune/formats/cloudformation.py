@@ -13,9 +13,9 @@ from typing import Final
 
 from mrtuner.formats import manifest
 from mrtuner.formats.line import Line
-from rdstune.formats.group import Group, GroupFormat, GroupLine
+from rdstune.formats.group import Group, GroupLine
 
-_NO_METHOD: Final = (
+NO_METHOD: Final = (
     "CloudFormation has no apply method: dynamic parameters change at once, static ones "
     "at the next reboot, which it does not start itself."
 )
@@ -37,7 +37,7 @@ def write(group: Group) -> str:
         "Description": manifest.Text(group.description),
         "Resources": {group.logical_name: resource},
     }
-    notes = (*group.notes, _NO_METHOD)
+    notes = (*group.notes, NO_METHOD)
     return manifest.manifest(template, map(_line, group.lines), notes, key=_KEY)
 
 
@@ -46,8 +46,3 @@ def _line(line: GroupLine) -> Line:
     return Line(
         name=line.name, value=line.value, quoted=True, comment=line.reason, restart=False
     )  # fmt: skip
-
-
-FORMAT = GroupFormat(
-    name="cloudformation", summary="CloudFormation: a template in YAML", write=write
-)  # fmt: skip

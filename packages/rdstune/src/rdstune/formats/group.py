@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Final, get_args
@@ -60,15 +60,6 @@ class Group:
         """The name as a class, only letters and digits: ``AppPg17``."""
         name = "".join(first_upper(part) for part in self.name.split("-"))
         return f"{name}Group" if iskeyword(name) else name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFormat:
-    """A way to write a group."""
-
-    name: str
-    summary: str  # one line for --help
-    write: Callable[[Group], str]
 
 
 def checked_name(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrtuner.formats.line import comments
 from rdstune.formats.cdk import quoted
-from rdstune.formats.group import Group, GroupFormat, GroupLine
+from rdstune.formats.group import Group, GroupLine
 
 
 def write(group: Group) -> str:
@@ -37,6 +37,3 @@ def _parameter(line: GroupLine, kind: str) -> str:
         f"            apply_method={quoted(line.method)},\n"
         "        ),\n"
     )
-
-
-FORMAT = GroupFormat(name="pulumi", summary="Pulumi: a program in Python", write=write)

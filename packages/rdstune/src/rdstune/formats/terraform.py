@@ -10,7 +10,7 @@ from typing import Final
 
 from mrtuner.formats.line import comments
 from mrtuner.formats.managed import quoted
-from rdstune.formats.group import Group, GroupFormat, GroupLine
+from rdstune.formats.group import Group, GroupLine
 
 _RESOURCE: Final = {False: "aws_db_parameter_group", True: "aws_rds_cluster_parameter_group"}
 
@@ -37,8 +37,3 @@ def _parameter(line: GroupLine) -> str:
         f"    apply_method = {quoted(line.method)}\n"
         "  }\n"
     )
-
-
-FORMAT = GroupFormat(
-    name="terraform", summary="Terraform and OpenTofu: a resource of the AWS provider", write=write
-)

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mrtuner.aws import rds
-from mrtuner.aws.ec2 import instance_type
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.session import Account, client
 from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
-from mrtuner.errors import BadValue, Refused
+from mrtuner.catalog.ec2 import class_from_ec2
+from mrtuner.errors import BadValue, MrTunerError, Refused
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.units import Bytes, GiB, pretty_bytes
 from rdstune.group.derive import Design, design
 from rdstune.group.group_settings import Setting
 from rdstune.group.sizes import MOST_SHARED, Size, on_class
 from rdstune.group.source import GroupEntry, WrittenGroup
-from rdstune.lint.check import Finding, Severity, lint
+from rdstune.lint.check import Severity, lint
 from rdstune.live.plan import RdsPlan
 from rdstune.live.target import Target
 
@@ -105,9 +105,9 @@ def _like(
     target: Target, account: Account, unknown: BadValue
 ) -> tuple[InstanceClass, tuple[str, ...]]:
     try:
-        machine = instance_type(client("ec2", account), target.class_name.removeprefix("db."))
-    except AwsError as error:
-        if error.denied:
+        machine = class_from_ec2(target.class_name, account)
+    except MrTunerError as error:
+        if isinstance(error, AwsError) and error.denied:
             raise
         raise unknown from None
     twins = [
@@ -131,12 +131,12 @@ def refuse_overflow(made: Design, plan: RdsPlan) -> str | None:
     memory; None if the values fit, or if nothing changes and the server starts.
     """
     values = {**plan.user_values, **{step.name: step.value for step in plan.steps}}
-    after = _size(made, values)
+    after = on_class(values, made.request, made.instance_class)
     if after.holds or (plan.nothing and after.starts):
         return None
     theirs = sorted(values.keys() - made.values.keys())
     message = _overflow(after)
-    before = _size(made, plan.attached_values)
+    before = on_class(plan.attached_values, made.request, made.instance_class)
     if after.starts and not before.holds and after.share <= before.share:
         return f"{message}; it did not fit before either"
     raise Refused(message, f"Change the group's other values: {', '.join(theirs)}.")
@@ -159,16 +159,8 @@ def refuse_mistakes(plan: RdsPlan, known: InstanceClass, source: str) -> tuple[s
     errors = [one for one in found if one.severity is Severity.ERROR]
     if errors:
         remedy = errors[0].remedy.rstrip(".")
-        raise Refused("; ".join(map(_finding_text, errors)), f"{remedy}." if remedy else None)
-    return tuple(_finding_text(one) for one in found if one.severity is Severity.WARNING)
-
-
-def _finding_text(one: Finding) -> str:
-    return f"{one.parameter}: {one.what}" if one.parameter else one.what
-
-
-def _size(made: Design, values: Mapping[str, str]) -> Size:
-    return on_class(values, made.request, made.instance_class)
+        raise Refused("; ".join(one.told for one in errors), f"{remedy}." if remedy else None)
+    return tuple(one.told for one in found if one.severity is Severity.WARNING)
 
 
 def _overflow(size: Size) -> str:

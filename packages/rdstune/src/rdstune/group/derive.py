@@ -20,6 +20,7 @@ from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.budget import DEFAULT_WORK_MEM
 from mrtuner.tuning.feasibility import Solution, most_sessions, refuse_overflow
 from mrtuner.units import Bytes, GiB, pretty_bytes
+from mrtuner.wording import first_upper
 from rdstune.group.connections import Sessions, sessions
 from rdstune.group.group_settings import Setting, SizedClass, group_settings
 from rdstune.group.request import GroupRequest, fixed
@@ -114,7 +115,9 @@ def design(
         settings=tuple(settings),
         advice=request.answer(chosen, memory.value).advice,
         without=_without(request, answer, settings),
-        too_small=tuple(sorted({*too_small, *broken}, key=_by_memory)),
+        too_small=tuple(
+            sorted({*too_small, *broken}, key=lambda name: (instance_class(name).memory, name))
+        ),
         sessions=sessions(request, chosen),
         smallest=smallest,
     )
@@ -142,7 +145,7 @@ def _what_must_give(request: GroupRequest, chosen: InstanceClass) -> str:
             ways.append(f"take a class with {pretty_bytes(each.memory)}, such as {each.name}")
             break
     hint = ", or ".join(ways) or "ask for fewer connections: no class holds so many"
-    return f"{hint[0].upper()}{hint[1:]}."
+    return f"{first_upper(hint)}."
 
 
 def _within_budget(
@@ -175,10 +178,6 @@ def _offered(class_name: str, group: Family) -> InstanceClass:
             "rdstune evaluate --all-classes lists the classes of an engine.",
         )
     return chosen
-
-
-def _by_memory(name: str) -> tuple[int, str]:
-    return instance_class(name).memory, name
 
 
 def _from(smallest: str | None, group: Family) -> list[InstanceClass]:

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 from mrtuner.formula.class_memory import VARIABLE, Estimate
-from mrtuner.formula.grammar import VARIABLES, Braces, Formula, Integer, braces, parse
+from mrtuner.formula.grammar import VARIABLES, Formula, Integer, braces, parse
 from mrtuner.units import Bytes, memory_unit, pretty_bytes
+from rdstune.lint.suggestions import factor
 
 if TYPE_CHECKING:
     from mrtuner.catalog import Parameter
@@ -230,19 +231,9 @@ def _sense(
 
 def _in_unit(formula: Formula, unit: int) -> str:
     """Return a hint with the formula in base units, for one in bytes; empty if there is none."""
-    factor = _factor(formula)
-    return f": write {braces(VARIABLE, factor / unit)}" if factor and factor <= MOST_MEANT else ""
-
-
-def _factor(formula: Formula) -> Fraction | None:
-    """Return the factor by which ``{DBInstanceClassMemory*…/…}`` multiplies the memory."""
-    if not isinstance(formula, Braces) or not formula.documented:
-        return None
-    factor = Fraction(1)
-    for operator, operand in formula.body.steps:
-        if isinstance(operand, int):
-            factor = factor * operand if operator == "*" else factor / operand
-    return factor if formula.body.first == VARIABLE and factor > 0 else None
+    variable, share = factor(formula) or ("", Fraction(0))
+    meant = formula.documented and variable == VARIABLE and 0 < share <= MOST_MEANT
+    return f": write {braces(VARIABLE, share / unit)}" if meant else ""
 
 
 def _notes(formula: Formula, machine: Machine) -> Iterator[str]:

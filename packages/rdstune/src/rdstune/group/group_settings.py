@@ -17,7 +17,7 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family, FamilyParameter
 from mrtuner.errors import BadValue
 from mrtuner.formula.expression import MEMORY, Constant, Expr, Extreme
-from mrtuner.formula.grammar import Formula, Function, Integer, braces, is_formula, parse
+from mrtuner.formula.grammar import Formula, Function, Integer, braces
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.engine import NEAR
 from mrtuner.tuning.feasibility import Solution
@@ -45,10 +45,6 @@ class Setting:
     reason: str
     scales: bool  # a formula: right on other classes too
     share: float = 1.0  # of the rule's value on the class asked about; a shape may give less
-
-    @property
-    def formula(self) -> Formula | None:
-        return parse(self.value) if is_formula(self.value) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +84,8 @@ def group_settings(
                 settings.append(setting)
         elif item.changes and _takes(request.family.parameters[name], item.target):
             settings.append(_literal(request.family, item))
-    return [each for each in settings if not _default_already(each, request.family)]
+    defaults = request.family.parameters
+    return [each for each in settings if each.value != defaults[each.name].default]
 
 
 def _weighed(held: Sequence[SizedClass], chosen: InstanceClass) -> list[tuple[SizedClass, float]]:
@@ -219,7 +216,3 @@ def _takes(known: FamilyParameter, value: Value | None) -> bool:
 
 def _method(group: Family, name: str) -> ApplyMethod:
     return "immediate" if group.parameters[name].apply_type == "dynamic" else "pending-reboot"
-
-
-def _default_already(setting: Setting, group: Family) -> bool:
-    return setting.value == group.parameters[setting.name].default

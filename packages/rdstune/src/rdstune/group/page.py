@@ -48,14 +48,15 @@ def _machine(design: Design) -> Iterator[tuple[str, str]]:
 def _settings(design: Design, here: Size, look: text.Look) -> Iterator[str]:
     header = ("parameter", "gives", "method", "value")
     rows = [
-        (item.name, design.shown(item.name, here), _method(item), _value(item))
+        (
+            item.name,
+            design.shown(item.name, here),
+            "reboot" if item.method == "pending-reboot" else "now",
+            _value(item),
+        )
         for item in design.settings
     ]
     yield from text.table(header, rows, look)
-
-
-def _method(setting: Setting) -> str:
-    return "reboot" if setting.method == "pending-reboot" else "now"
 
 
 def _value(setting: Setting) -> str:
@@ -121,18 +122,11 @@ def page(design: Design, here: Size, sizes: Sequence[Size]) -> str:
         headline=_headline(design, sizes),
         sentence=everywhere(design, sizes),
         budget_line=_budget_line(here),
-        sessions=_promise(design),
+        sessions=f"{some.promise}. {some.buys}" if (some := design.sessions) else None,
         picture=picture(sizes, key="classes"),
         names=names,
         rows=[(size, [design.shown(name, size) for name in names]) for size in sizes],
     )
-
-
-def _promise(design: Design) -> str | None:
-    some = design.sessions
-    if some is None:
-        return None
-    return f"{some.promise}. {some.buys}"
 
 
 def picture(sizes: Sequence[Size], *, key: str) -> str:

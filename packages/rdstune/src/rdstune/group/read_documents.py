@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.errors import BadValue
 from rdstune.group.read_terraform import RESOURCES, expression
 from rdstune.group.source import GroupEntry, User, WrittenGroup, together
-from rdstune.group.terraform_values import Either, Unknown, Value, texts, written
+from rdstune.group.terraform_values import Either, Unknown, Value, plain_template, texts, written
 
 if TYPE_CHECKING:
     from yaml.events import Event
@@ -96,17 +96,15 @@ def _answers(root: Node, source: str) -> Iterator[WrittenGroup]:
         if name:
             break
     yield WrittenGroup(
-        entries=tuple(_answered(row) for row in rows if _by_somebody(row)),
+        # AWS lists the family's other parameters too.
+        entries=tuple(
+            _answered(row) for row in rows if _text(_get(row, "Source")) in {None, "user"}
+        ),
         source=source,
         name=name,
         family=_text(_get(root, "DBParameterGroupFamily")),
         cluster=_get(root, "DBClusterParameterGroupName") is not None,
     )
-
-
-def _by_somebody(row: Node) -> bool:
-    """Whether the value was set in this group: AWS lists the family's other parameters too."""
-    return _text(_get(row, "Source")) in {None, "user"}
 
 
 def _answered(row: Node) -> GroupEntry:
@@ -282,17 +280,6 @@ def _template(text: str | None, local: Mapping[str | None, str | None]) -> Value
         return Unknown(text) if plain is None else plain
     known = {str(name): value for name, value in local.items() if value is not None}
     return expression(whole[1], known)
-
-
-def plain_template(text: str) -> str | None:
-    """Return the value of a Terraform template, or None if it contains an expression.
-
-    >>> plain_template("$${DBInstanceVCPU*2}"), plain_template("${var.memory}")
-    ('${DBInstanceVCPU*2}', None)
-    """
-    if re.search(r"(?<!\$)\$\{|(?<!%)%\{", text):
-        return None
-    return text.replace("$${", "${").replace("%%{", "%{")
 
 
 def _get(node: Node | None, key: str) -> Node | None:

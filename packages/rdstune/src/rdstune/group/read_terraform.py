@@ -80,15 +80,11 @@ class HclBlock:
 Modules = Callable[[str], Mapping[str, str]]
 
 
-def _no_files(_source: str) -> Mapping[str, str]:
-    return {}
-
-
 def read(
     text: str,
     source: str,
     beside: Mapping[str, str] = MappingProxyType({}),
-    modules: Modules = _no_files,
+    modules: Modules = lambda _source: {},
 ) -> tuple[WrittenGroup, ...]:
     """Return every group in a configuration. Raises BadValue for text that is not Terraform.
 
@@ -185,9 +181,10 @@ def _dynamic(block: HclBlock) -> list[GroupEntry] | None:
         return None
     named = block.value("iterator")  # a name, without quotes
     iterator = named.text if isinstance(named, Unknown) else block.labels[0]
+    names = dict(content.scope.names)
     return [
-        _entry(replace(content, scope=_naming(content.scope, iterator, key, value)))
-        for key, value in items
+        _entry(replace(content, scope=replace(content.scope, names=names | {iterator: each})))
+        for each in ({"key": key, "value": value} for key, value in items)
     ]
 
 
@@ -198,10 +195,6 @@ def _items(value: Value) -> list[tuple[Value, Value]] | None:
         case dict():
             return list(value.items())
     return None
-
-
-def _naming(scope: Scope, iterator: str, key: Value, value: Value) -> Scope:
-    return replace(scope, names={**scope.names, iterator: {"key": key, "value": value}})
 
 
 def _entry(block: HclBlock) -> GroupEntry:

@@ -15,10 +15,10 @@ from typing import Final
 
 from mrtuner.catalog import Parameter, parameters
 from mrtuner.catalog.classes import InstanceClass
-from mrtuner.catalog.families import Family, family
+from mrtuner.catalog.families import Family
 from mrtuner.formula.class_memory import Estimate, class_memory
 from mrtuner.formula.expression import Expr
-from mrtuner.formula.grammar import is_formula, parse
+from mrtuner.formula.grammar import is_formula, machine_variables, parse
 from mrtuner.inputs import Storage, Workload
 from mrtuner.postgres.reserved import OF_RDS
 from mrtuner.tuning.budget import DEFAULT_WORK_MEM
@@ -94,12 +94,7 @@ class GroupRequest:
 
     def machine(self, each: InstanceClass, memory: Bytes) -> dict[str, int]:
         """Return the class's variables as formulas name them."""
-        return {
-            "DBInstanceClassMemory": memory,
-            "DBInstanceVCPU": each.vcpus,
-            "AllocatedStorage": self.storage,
-            "EndPointPort": 5432,
-        }
+        return machine_variables(memory, each.vcpus, self.storage)
 
     def alike(self, each: InstanceClass) -> tuple[object, ...]:
         """Return a key: classes with the same key have the same answers."""
@@ -118,15 +113,45 @@ class GroupRequest:
         reckoned = self.reckoned(each, memory)
         if reckoned is not None:
             running["max_connections"] = str(reckoned.open)
-        return self._situation(each, memory, running, origins, reckoned)
+        return self.counting(each, memory, running, origins, reckoned)
 
     def with_group(
         self, each: InstanceClass, memory: Bytes, values: Mapping[str, str]
     ) -> Situation:
         """Return the situation of a server of this class with a group's values in force."""
-        return self._situation(each, memory, *self.in_force(each, memory, values), None)
+        return self.counting(each, memory, *self.in_force(each, memory, values), None)
 
-    def _situation(
+    def huge_pages(self, each: InstanceClass, wanted: str | None) -> HugePages | None:
+        """Return the huge pages for shared memory on this class with huge_pages = `wanted`, if any.
+
+        RDS reserves as many as the instance needs, or does not start it.
+        """
+        without = _WITHOUT_HUGE_PAGES[self.aurora]
+        if wanted == "off" or each.name.removeprefix("db.").endswith(without):
+            return None
+        return HugePages(None, "RDS User Guide")
+
+    def answer(self, each: InstanceClass, memory: Bytes) -> Solution:
+        """Return every rule's answer for this class, and the resulting budget."""
+        if self.connections is None and not self.every:
+            answer = _first_enough(self, each, memory, whole=True)[1]
+            if answer is not None:
+                return answer
+        return solve(self.situation(each, memory))
+
+    def reckoned(self, each: InstanceClass, memory: Bytes) -> Reckoned | None:
+        """Return the sessions that the budget counts when no number is given; None to count all.
+
+        All connections are open, and as many sort at the same time as the main job assumes for a
+        described machine of the workload. Where that leaves less work_mem than the server's own
+        default, or takes buffers away for page tables, fewer are open: one for each 32 MB of
+        memory, then half of that, and so on.
+        """
+        if self.connections is not None or self.every:
+            return None
+        return _first_enough(self, each, memory, whole=False)[0]
+
+    def counting(
         self,
         each: InstanceClass,
         memory: Bytes,
@@ -134,6 +159,7 @@ class GroupRequest:
         origins: Mapping[str, str],
         reckoned: Reckoned | None,
     ) -> Situation:
+        """Return the situation with these values in force, in which some sessions are counted."""
         return Situation(
             major=self.family.major,
             workload=self.workload,
@@ -150,67 +176,7 @@ class GroupRequest:
             ceiling=USUAL_CEILING,
         )
 
-    def huge_pages(self, each: InstanceClass, wanted: str | None) -> HugePages | None:
-        """Return the huge pages for shared memory on this class with huge_pages = `wanted`, if any.
-
-        RDS reserves as many as the instance needs, or does not start it.
-        """
-        without = _WITHOUT_HUGE_PAGES[self.aurora]
-        if wanted == "off" or each.name.removeprefix("db.").endswith(without):
-            return None
-        return HugePages(None, "RDS User Guide")
-
-    def answer(self, each: InstanceClass, memory: Bytes) -> Solution:
-        """Return every rule's answer for this class, and the resulting budget."""
-        if self.connections is None and not self.every:
-            answer = self._first_enough(each, memory)[1]
-            if answer is not None:
-                return answer
-        return solve(self.situation(each, memory))
-
-    def reckoned(self, each: InstanceClass, memory: Bytes) -> Reckoned | None:
-        """Return the sessions that the budget counts when no number is given; None to count all.
-
-        All connections are open, and as many sort at the same time as the main job assumes for a
-        described machine of the workload. Where that leaves less work_mem than the server's own
-        default, or takes buffers away for page tables, fewer are open: one for each 32 MB of
-        memory, then half of that, and so on.
-        """
-        if self.connections is not None or self.every:
-            return None
-        return _first_enough(
-            self.family.name, self.workload, self.storage, self.kept, each, memory, whole=False
-        )[0]
-
-    def _first_enough(self, each: InstanceClass, memory: Bytes) -> tuple[Reckoned, Solution | None]:
-        return _first_enough(
-            self.family.name, self.workload, self.storage, self.kept, each, memory, whole=True
-        )
-
-    def first_enough(
-        self, each: InstanceClass, memory: Bytes, *, whole: bool
-    ) -> tuple[Reckoned, Solution | None]:
-        """Return the sessions to count (`reckoned`) and the answer with them, uncached.
-
-        Unless `whole`, only the rules on which the worst case depends are asked.
-        """
-        running, origins = self.in_force(each, memory)
-        rules = RULES.keys() if whole else COUNTED
-        usual = self._usual_connections()
-        allowed = int(running["max_connections"])
-        active = min(usual.evaluate({"memory": memory}) if usual else allowed, allowed)
-        found = Reckoned(open=allowed, active=active)
-        if int(running["shared_buffers"]) <= 0:
-            return found, None  # Aurora's default on a class far too small for it: nothing fits
-        for count in (allowed, *fewer(min(allowed, max(active, memory // A_SESSION)))):
-            found = Reckoned(open=count, active=min(active, count))
-            counted = {**running, "max_connections": str(count)}
-            answer = solve(self._situation(each, memory, counted, origins, found), rules)
-            if answer.holds and answer.work_mem >= DEFAULT_WORK_MEM and not _fewer_buffers(answer):
-                break
-        return found, answer
-
-    def _usual_connections(self) -> Expr | None:
+    def usual_connections(self) -> Expr | None:
         described = Situation(
             major=self.family.major,
             workload=self.workload,
@@ -229,27 +195,30 @@ class GroupRequest:
 
 
 #: A lint of groups of every family asks for two workloads on some sixty machine sizes, three
-#: memory sizes each.
+#: memory sizes each; a design asks for the sessions and for the answer on each class.
 @lru_cache(maxsize=8192)
 def _first_enough(
-    family_name: str,
-    workload: Workload,
-    storage: Bytes,
-    kept: str | None,
-    each: InstanceClass,
-    memory: Bytes,
-    *,
-    whole: bool,
+    request: GroupRequest, each: InstanceClass, memory: Bytes, *, whole: bool
 ) -> tuple[Reckoned, Solution | None]:
-    """Cache `first_enough`: a design asks for the sessions and for the answer on each class."""
-    request = GroupRequest(
-        family=family(family_name),
-        workload=workload,
-        connections=None,
-        storage=storage,
-        kept=kept,
-    )
-    return request.first_enough(each, memory, whole=whole)
+    """Return the sessions to count (`GroupRequest.reckoned`) and the answer with them.
+
+    Unless `whole`, only the rules on which the worst case depends are asked.
+    """
+    running, origins = request.in_force(each, memory)
+    rules = RULES.keys() if whole else COUNTED
+    usual = request.usual_connections()
+    allowed = int(running["max_connections"])
+    active = min(usual.evaluate({"memory": memory}) if usual else allowed, allowed)
+    found = Reckoned(open=allowed, active=active)
+    if int(running["shared_buffers"]) <= 0:
+        return found, None  # Aurora's default on a class far too small for it: nothing fits
+    for count in (allowed, *fewer(min(allowed, max(active, memory // A_SESSION)))):
+        found = Reckoned(open=count, active=min(active, count))
+        counted = {**running, "max_connections": str(count)}
+        answer = solve(request.counting(each, memory, counted, origins, found), rules)
+        if answer.holds and answer.work_mem >= DEFAULT_WORK_MEM and not _fewer_buffers(answer):
+            break
+    return found, answer
 
 
 def _fewer_buffers(answer: Solution) -> bool:

@@ -64,10 +64,6 @@ class WrittenGroup:
     users: tuple[User, ...] = ()
     terraform: bool = False  # managed by Terraform, which compares the values with AWS's
 
-    def at(self, line: int | None) -> str:
-        """Return a location to jump to: ``main.tf:12``."""
-        return self.source if line is None else f"{self.source}:{line}"
-
 
 def together(classes: Collection[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the classes of a cluster's instances; none if any of them is unknown."""

@@ -28,6 +28,7 @@ from rdstune.group.terraform_values import (
     named_value,
     negative,
     opposite,
+    plain_template,
     with_each,
     within,
     written,
@@ -168,10 +169,9 @@ def unescaped(text: str) -> str:
 
 def _heredoc(node: Node, _scope: Scope) -> Value:
     lines = str(node.children[0]).splitlines()[1:-1]
-    text = "\n".join([*lines, ""]) if lines else ""
-    if re.search(r"(?<!\$)\$\{|(?<!%)%\{", text):
+    text = plain_template("\n".join([*lines, ""]) if lines else "")
+    if text is None:
         raise NotKnown
-    text = text.replace("$${", "${").replace("%%{", "%{")
     return dedent(text) if node.data == "heredoc_template_trim" else text
 
 

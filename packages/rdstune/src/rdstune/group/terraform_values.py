@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -145,6 +146,17 @@ def joined_text(*parts: Value) -> str:
     if None in found:
         raise NotKnown
     return "".join(text for text in found if text is not None)
+
+
+def plain_template(text: str) -> str | None:
+    """Return the value of a Terraform template, or None if it contains an expression.
+
+    >>> plain_template("$${DBInstanceVCPU*2}"), plain_template("${var.memory}")
+    ('${DBInstanceVCPU*2}', None)
+    """
+    if re.search(r"(?<!\$)\$\{|(?<!%)%\{", text):
+        return None
+    return text.replace("$${", "${").replace("%%{", "%{")
 
 
 def within(owner: Value, key: Value) -> Value:

@@ -1,6 +1,5 @@
 """A local stand-in for Amazon RDS, for tests and for trying things out."""
 
 from rdstune.lab.lab import Lab
-from rdstune.lab.world import Delays
 
-__all__ = ["Delays", "Lab"]
+__all__ = ["Lab"]

@@ -10,19 +10,9 @@ import heapq
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 Action = Callable[[], None]
-
-
-@dataclass(order=True, slots=True)
-class Task:
-    """An action and its time; `order` keeps tasks due at the same time in scheduling order."""
-
-    due: datetime
-    order: int
-    action: Action = field(compare=False)
 
 
 class Clock:
@@ -50,7 +40,8 @@ class Clock:
         self._start = self._given or datetime.now(UTC)
         self._origin = self._wall()
         self._skipped = timedelta()
-        self._tasks: list[Task] = []
+        #: By time; the number keeps those of the same time in the order of scheduling.
+        self._tasks: list[tuple[datetime, int, Action]] = []
 
     def now(self) -> datetime:
         """Return the lab's time; inside an action, the time for which it was scheduled."""
@@ -70,15 +61,14 @@ class Clock:
         self.at(self.now() + timedelta(seconds=seconds), action)
 
     def at(self, moment: datetime, action: Action) -> None:
-        heapq.heappush(self._tasks, Task(moment, next(self._order), action))
+        heapq.heappush(self._tasks, (moment, next(self._order), action))
 
     def run_due(self) -> None:
         """Run every task that is due, earliest first."""
-        while self._tasks and self._tasks[0].due <= self._running():
-            task = heapq.heappop(self._tasks)
-            self._present = task.due
+        while self._tasks and self._tasks[0][0] <= self._running():
+            self._present, _, action = heapq.heappop(self._tasks)
             try:
-                task.action()
+                action()
             finally:
                 self._present = None
 
@@ -86,7 +76,7 @@ class Clock:
         """Return the real seconds until the next task; None when there is none."""
         if not self._tasks:
             return None
-        left = (self._tasks[0].due - self._running()).total_seconds()
+        left = (self._tasks[0][0] - self._running()).total_seconds()
         return max(0.0, left / self.speed)
 
     def _running(self) -> datetime:

@@ -28,14 +28,6 @@ def invalid_combination(message: str) -> Fault:
     return Fault("InvalidParameterCombination", message)
 
 
-def throttled() -> Fault:
-    """Return the fault for too many calls.
-
-    Source: RDS API Reference, Common errors (the code is `Throttling`).
-    """
-    return Fault("Throttling", "Rate exceeded")
-
-
 def denied(service: str, action: str, account: str, region: str) -> Fault:
     """Return IAM's answer when no policy allows the action."""
     return Fault(

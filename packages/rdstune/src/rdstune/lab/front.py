@@ -15,13 +15,14 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import UsageError
 from rdstune.lab.faults import Fault
 from rdstune.lab.operations.supported import OPERATIONS
-from rdstune.lab.recognise import Recogniser, Signed, signed
-from rdstune.lab.trouble import Calls, Garbled, Trouble, Unreachable
+from rdstune.lab.recognise import Signed, action_in, action_of, signed
+from rdstune.lab.trouble import Garbled, Trouble, Unreachable
 from rdstune.lab.wire import Protocol
 from rdstune.lab.world import World
 
@@ -32,8 +33,9 @@ Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 _HOST: Final = "127.0.0.1"
 _LOG: Final = logging.getLogger(__name__)
-_REASONS: Final = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found",
-                   500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
+_UNSIGNED: Final = Fault(
+    "MissingAuthenticationToken", "Request is missing Authentication Token", 403
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +47,33 @@ class Reply:
     request: str
 
     def send(self, start: StartResponse) -> Iterable[bytes]:
-        """Send it through WSGI."""
         headers = [
             ("Content-Type", "text/xml"),
             ("Content-Length", str(len(self.body))),
             ("x-amzn-RequestId", self.request),
         ]
-        start(f"{self.status} {_REASONS.get(self.status, 'Status')}", headers)
+        start(f"{self.status} {HTTPStatus(self.status).phrase}", headers)
         return [self.body]
 
 
 class Front:
     """The WSGI application."""
 
-    def __init__(self, world: World, calls: Calls, trouble: Trouble) -> None:
+    def __init__(self, world: World, trouble: Trouble) -> None:
         self.world = world
-        self.calls = calls
         self.trouble = trouble
-        self._rds = Protocol("rds")
-        self._names = Recogniser()
+        self.calls: list[tuple[str, str]] = []  # (service, action), including refused calls
+        self._rds = Protocol()
         self._moto_lock = threading.Lock()
 
     def __call__(self, environ: Environ, start: StartResponse) -> Iterable[bytes]:
-        """Answer one request."""
         caller = signed(environ.get("HTTP_AUTHORIZATION", ""), environ.get("QUERY_STRING", ""))
         body = _body(environ)
         try:
             if caller is not None and caller.service == "rds":
                 return self._answer(caller, body).send(start)
-            if caller is None and self._rds.knows(self._rds.action(body)):
-                return self._unsigned().send(start)
+            if caller is None and self._rds.knows(action_in(body)):
+                return self._refusal(_UNSIGNED).send(start)
             return self._pass_on(environ, start, caller, body)
         except Garbled as garbled:
             start(garbled.status, [("Content-Type", "text/html")])
@@ -83,10 +82,9 @@ class Front:
             _hang_up(environ)
             raise ConnectionAbortedError from None  # the HTTP server ignores this silently
 
-    def _unsigned(self) -> Reply:
-        fault = Fault("MissingAuthenticationToken", "Request is missing Authentication Token", 403)
+    def _refusal(self, fault: Fault) -> Reply:
         request = str(uuid.uuid4())
-        return Reply(403, self._rds.refusal(fault, request), request)
+        return Reply(self._rds.status(fault), self._rds.refusal(fault, request), request)
 
     def reset(self) -> None:
         with self._moto_lock:
@@ -100,16 +98,15 @@ class Front:
         try:
             return Reply(200, self._operate(caller, body, request), request)
         except Fault as fault:
-            return Reply(self._rds.status(fault), self._rds.refusal(fault, request), request)
+            return self._refusal(fault)
         except (Garbled, Unreachable):
             raise
         except Exception as error:
             _LOG.exception("an RDS call")
-            ours = Fault("InternalFailure", f"error in the lab: {error!r}", 500)
-            return Reply(500, self._rds.refusal(ours, request), request)
+            return self._refusal(Fault("InternalFailure", f"error in the lab: {error!r}", 500))
 
     def _operate(self, caller: Signed, body: bytes, request: str) -> bytes:
-        action = self._rds.action(body)
+        action = action_in(body)
         self._admit(caller, action)
         params = self._rds.parameters(action, body)
         if action not in OPERATIONS:
@@ -120,14 +117,14 @@ class Front:
         return self._rds.answer(action, result, request)
 
     def _admit(self, caller: Signed, action: str) -> None:
-        self.calls.record(caller.service, action)
+        self.calls.append((caller.service, action))
         self.trouble.check(caller.service, action, caller.region)
 
     def _pass_on(
         self, environ: Environ, start: StartResponse, caller: Signed | None, body: bytes
     ) -> Iterable[bytes]:
         if caller is not None:
-            action = self._names.action(caller.service, environ, body)
+            action = action_of(caller.service, environ, body)
             try:
                 self._admit(caller, action)
             except Fault as fault:

@@ -18,8 +18,8 @@ from rdstune.lab.front import Front, serve
 from rdstune.lab.operations import maintenance, snapshots
 from rdstune.lab.operations.supported import OPERATIONS
 from rdstune.lab.servers.running import Servers
-from rdstune.lab.trouble import Calls, Failure, Trouble
-from rdstune.lab.world import Delays, Event, Instance, Maintenance, Value, World
+from rdstune.lab.trouble import Failure, Trouble
+from rdstune.lab.world import Event, Instance, Maintenance, Value, World
 
 _REGION: Final = "us-east-1"
 _SERVERS_SECONDS: Final = 120
@@ -50,10 +50,9 @@ class Lab:
             raise UsageError(f"the speed of the lab's clock cannot be {speed}", "Use 1 or more.")
         self.region = region
         self._port = port
-        self._calls = Calls()
         self._trouble = Trouble()
-        self._world = World(Clock(speed), Delays(), Servers(programs) if servers else None)
-        self._front = Front(self._world, self._calls, self._trouble)
+        self._world = World(Clock(speed), Servers(programs) if servers else None)
+        self._front = Front(self._world, self._trouble)
         self._server: Any = None
         self._threads: list[threading.Thread] = []
         self._closing = threading.Event()
@@ -108,10 +107,10 @@ class Lab:
     @property
     def calls(self) -> tuple[tuple[str, str], ...]:
         """The (service, action) of every request in order, including refused ones."""
-        return self._calls.all()
+        return tuple(self._front.calls)
 
     def forget_calls(self) -> None:
-        self._calls.forget()
+        self._front.calls.clear()
 
     def now(self) -> datetime:
         with self._world.lock:
@@ -273,7 +272,7 @@ class Lab:
             self._world.clear()
             self._world.clock.restart()
         self._trouble.clear()
-        self._calls.forget()
+        self.forget_calls()
         self._front.reset()
 
     def _behind(self) -> Servers:

@@ -24,7 +24,8 @@ _LOG: Final = logging.getLogger(__name__)
 
 def begin(region: Region, instance: Instance) -> None:
     """Create the instance, which becomes available after a while."""
-    _later(region, region.world.delays.create, instance, partial(_born, region, instance))
+    born = partial(boot, region, instance, partial(tell, region, 5, instance))
+    _later(region, region.world.delays.create, instance, born)
 
 
 def reboot(region: Region, instance: Instance, told: Sequence[int] = (6,)) -> None:
@@ -146,10 +147,6 @@ def _up(instance: Instance, then: Then) -> None:
 def _incompatible(region: Region, instance: Instance, reason: str) -> None:
     instance.status = "incompatible-parameters"
     tell(region, 35, instance, reason=reason)
-
-
-def _born(region: Region, instance: Instance) -> None:
-    boot(region, instance, partial(tell, region, 5, instance))
 
 
 def _failed_over(region: Region, instance: Instance) -> None:

@@ -115,12 +115,5 @@ def _server_at_hand(region: Region, instance: Instance) -> None:
         raise invalid_combination("the lab's servers need a MasterUserPassword")
 
 
-def source_of(region: Region, name: str) -> Instance:
-    """Return the source of a replica, by name in this region or by ARN in another."""
-    if name.startswith("arn:"):
-        return region.world.region(name.split(":")[3]).instance(name)
-    return region.instance(name)
-
-
 def other_zone(region: Region, zone: str) -> str:
     return f"{region.name}b" if zone != f"{region.name}b" else f"{region.name}c"

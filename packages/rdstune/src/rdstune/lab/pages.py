@@ -10,29 +10,22 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rdstune.lab.faults import Fault, invalid_value
+from rdstune.lab.faults import invalid_value
 
 Row = dict[str, Any]
-
-
-def page(
-    rows: Sequence[Any], params: Mapping[str, Any], *, most: int = 100
-) -> tuple[Sequence[Any], str | None]:
-    """Return the rows asked for and the marker of the next page; None after the last."""
-    size = params.get("MaxRecords", 100)
-    if not 20 <= size <= most:
-        raise invalid_value(f"Invalid value {size} for MaxRecords. Must be between 20 and {most}")
-    start = _place(params.get("Marker"))
-    end = start + size
-    return rows[start:end], _marker(end) if end < len(rows) else None
 
 
 def listed(
     key: str, rows: Sequence[Any], params: Mapping[str, Any], *, most: int = 100
 ) -> dict[str, Any]:
-    """Return a page as in the answer: the rows under `key`, and Marker."""
-    shown, marker = page(rows, params, most=most)
-    return {key: shown, "Marker": marker}
+    """Return a page as in the answer: the rows under `key`, and Marker, None after the last."""
+    size = params.get("MaxRecords", 100)
+    if not 20 <= size <= most:
+        raise invalid_value(f"Invalid value {size} for MaxRecords. Must be between 20 and {most}")
+    start = _place(params.get("Marker"))
+    end = start + size
+    marker = urlsafe_b64encode(f"at:{end}".encode()).decode() if end < len(rows) else None
+    return {key: rows[start:end], "Marker": marker}
 
 
 def filters(params: Mapping[str, Any], known: Iterable[str]) -> dict[str, set[str]]:
@@ -49,10 +42,6 @@ def selected(own: Mapping[str, set[str]], asked: Mapping[str, set[str]]) -> bool
     return all(own[name] & wanted for name, wanted in asked.items())
 
 
-def _marker(place: int) -> str:
-    return urlsafe_b64encode(f"at:{place}".encode()).decode()
-
-
 def _place(marker: str | None) -> int:
     if not marker:
         return 0
@@ -62,4 +51,4 @@ def _place(marker: str | None) -> int:
             raise ValueError(word)
         return int(number)
     except ValueError:
-        raise Fault("InvalidParameterValue", "The marker is not valid") from None
+        raise invalid_value("The marker is not valid") from None

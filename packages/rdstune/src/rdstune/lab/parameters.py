@@ -25,8 +25,7 @@ Entries = Mapping[str, FamilyParameter]
 
 def batch(known: Entries, asked: Sequence[Mapping[str, Any]]) -> dict[str, Value]:
     """Return the values that a Modify sets; Fault when one of them, or the batch, is invalid."""
-    _sized(asked)
-    _distinct(asked)
+    _check(asked)
     changes = {each.get("ParameterName", ""): _value(known, each) for each in asked}
     _methods(known, {name: value.method for name, value in changes.items()})
     return changes
@@ -34,8 +33,7 @@ def batch(known: Entries, asked: Sequence[Mapping[str, Any]]) -> dict[str, Value
 
 def reset_batch(known: Entries, asked: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the names and methods of a Reset of listed parameters."""
-    _sized(asked)
-    _distinct(asked)
+    _check(asked)
     methods = {_known(known, each).name: _method(each) for each in asked}
     _methods(known, methods)
     return methods
@@ -71,14 +69,11 @@ def _row(entry: FamilyParameter, value: Value | None) -> Row:
     }
 
 
-def _sized(asked: Sequence[Mapping[str, Any]]) -> None:
+def _check(asked: Sequence[Mapping[str, Any]]) -> None:
     if not asked:
         raise invalid_combination("One or more parameters must be specified")
     if len(asked) > MOST:
         raise invalid_value(f"No more than {MOST} parameters may be specified in one request")
-
-
-def _distinct(asked: Sequence[Mapping[str, Any]]) -> None:
     names = [each.get("ParameterName") for each in asked]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:

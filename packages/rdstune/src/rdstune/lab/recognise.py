@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 from urllib.parse import parse_qs, parse_qsl, unquote
 
-_SCOPE: Final = re.compile(r"Credential=([^/,\s]+)/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
+_SCOPE: Final = re.compile(r"Credential=[^/,\s]+/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
 #: Signing name: the name in botocore's models, where they differ.
 _MODELS: Final = {"monitoring": "cloudwatch", "rds-db": "rds"}
 
@@ -21,7 +22,6 @@ _Operation = tuple[str, re.Pattern[str], frozenset[tuple[str, str]], str]
 class Signed:
     """The data in a signature."""
 
-    key: str
     region: str
     service: str  # as signed, and as IAM spells it: monitoring is cloudwatch
 
@@ -34,59 +34,57 @@ def signed(authorization: str, query: str = "") -> Signed | None:
         match = _SCOPE.search(f"Credential={unquote(asked)}")
     if match is None:
         return None
-    key, region, service = match.groups()
-    return Signed(key, region, _MODELS.get(service, service))
+    region, service = match.groups()
+    return Signed(region, _MODELS.get(service, service))
 
 
-class Recogniser:
-    """Finds an operation's name, from botocore's models."""
-
-    def __init__(self) -> None:
-        self._rest: dict[str, list[_Operation]] = {}
-
-    def action(self, service: str, environ: Mapping[str, Any], body: bytes) -> str:
-        """Return the operation; empty when it is unknown."""
-        target = environ.get("HTTP_X_AMZ_TARGET", "")
-        if target:
-            return str(target).rpartition(".")[2]
-        path = environ.get("PATH_INFO", "/")
-        cbor = re.fullmatch(r"/service/[^/]+/operation/(\w+)", path)
-        if cbor:
-            return cbor[1]
-        if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
-            named = dict(parse_qsl(body.decode(errors="replace"))).get("Action", "")
-            if named:
-                return named
-        return self._by_path(service, environ["REQUEST_METHOD"], path, environ)
-
-    def _by_path(self, service: str, method: str, path: str, environ: Mapping[str, Any]) -> str:
-        query = _pairs(environ.get("QUERY_STRING", ""))
-        given = query | {(key, "") for key, _ in query}
-        fits = [
-            (-len(needed), len(name), name)
-            for verb, pattern, needed, name in self._operations(service)
-            if verb == method and needed <= given and pattern.fullmatch(path)
-        ]
-        return min(fits)[2] if fits else ""
-
-    def _operations(self, service: str) -> list[_Operation]:
-        if service not in self._rest:
-            self._rest[service] = list(_operations(service))
-        return self._rest[service]
+def action_of(service: str, environ: Mapping[str, Any], body: bytes) -> str:
+    """Return an operation's name, from botocore's models; empty when it is unknown."""
+    target = environ.get("HTTP_X_AMZ_TARGET", "")
+    if target:
+        return str(target).rpartition(".")[2]
+    path = environ.get("PATH_INFO", "/")
+    cbor = re.fullmatch(r"/service/[^/]+/operation/(\w+)", path)
+    if cbor:
+        return cbor[1]
+    if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
+        named = action_in(body)
+        if named:
+            return named
+    return _by_path(service, environ["REQUEST_METHOD"], path, environ)
 
 
-def _operations(service: str) -> Iterator[_Operation]:
+def action_in(body: bytes) -> str:
+    """Return the operation named in a form; empty when it names none."""
+    return dict(parse_qsl(body.decode(errors="replace"))).get("Action", "")
+
+
+def _by_path(service: str, method: str, path: str, environ: Mapping[str, Any]) -> str:
+    query = _pairs(environ.get("QUERY_STRING", ""))
+    given = query | {(key, "") for key, _ in query}
+    fits = [
+        (-len(needed), len(name), name)
+        for verb, pattern, needed, name in _operations(service)
+        if verb == method and needed <= given and pattern.fullmatch(path)
+    ]
+    return min(fits)[2] if fits else ""
+
+
+@cache
+def _operations(service: str) -> tuple[_Operation, ...]:
     import botocore.session
     from botocore.exceptions import UnknownServiceError
 
     try:
         model = botocore.session.get_session().get_service_model(service)
     except UnknownServiceError:
-        return
+        return ()
+    found = []
     for name in model.operation_names:
         http = model.operation_model(name).http
         address, _, query = http["requestUri"].partition("?")
-        yield http["method"], re.compile(_pattern(address)), _pairs(query), name
+        found.append((http["method"], re.compile(_pattern(address)), _pairs(query), name))
+    return tuple(found)
 
 
 def _pairs(query: str) -> frozenset[tuple[str, str]]:

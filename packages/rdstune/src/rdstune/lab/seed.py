@@ -42,7 +42,9 @@ def read(path: Path) -> list[Step]:
         raise UsageError(f"{path} is not JSON: {error}", "Write a list of steps.") from None
     except RecursionError:
         raise UsageError(f"{path} is nested too deeply", "Write a list of steps.") from None
-    if not isinstance(steps, list) or not all(_is_step(step) for step in steps):
+    if not isinstance(steps, list) or not all(
+        isinstance(step, dict) and isinstance(step.get("action"), str) for step in steps
+    ):
         raise UsageError(
             f"{path} is not a list of steps", 'A step is {"action": "…", "parameters": {…}}.'
         )
@@ -174,7 +176,3 @@ def _set(group: str, **values: str) -> Step:
 
 def _maintenance(identifier: str, **more: Any) -> Step:
     return {"action": "LabAddMaintenance", "parameters": {"identifier": identifier, **more}}
-
-
-def _is_step(step: object) -> bool:
-    return isinstance(step, dict) and isinstance(step.get("action"), str)

@@ -15,18 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Final
 
+from mrtuner.postgres.model import FOLLOW_PRIMARY
 from rdstune.lab import catalogue
 from rdstune.lab.servers import machine
 from rdstune.lab.world import Instance, LabCluster, LabGroup, Region
-
-#: On a standby these must be at least as high as on the primary. RDS overrides a replica's
-#: values that would stop it from starting (RDS User Guide). Hot standby, guc_tables.c.
-_AT_LEAST_PRIMARY: Final = (
-    "max_connections", "max_worker_processes", "max_wal_senders", "max_prepared_transactions",
-    "max_locks_per_transaction",
-)  # fmt: skip
 
 
 def users(region: Region, group: LabGroup) -> list[str]:
@@ -142,11 +135,12 @@ def _set(
 
 
 def _raised(region: Region, instance: Instance, texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the values of a replica that RDS overrides: it would not start (User Guide)."""
     source = region.instances.get((instance.source or "").rpartition(":")[2])
     if source is None:
         return {}
     raised = {}
-    for name in _AT_LEAST_PRIMARY:
+    for name in FOLLOW_PRIMARY:
         own = machine.evaluated(region, instance, texts.get(name))
         primary = machine.evaluated(region, source, source.running.get(name))
         if own is not None and primary is not None and primary > own:

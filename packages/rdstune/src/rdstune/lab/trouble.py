@@ -1,4 +1,4 @@
-"""Simulated faults, and the record of calls."""
+"""Simulated faults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rdstune.lab.faults import Fault, denied, throttled
+from rdstune.lab.faults import Fault, denied
 from rdstune.lab.world import ACCOUNT
 
 #: A region can be closed to the account, unavailable, or unreachable; or an intermediary may
@@ -27,23 +27,6 @@ class Garbled(Exception):
         super().__init__(status)
         self.status = status
         self.body = body
-
-
-class Calls:
-    """(service, action) pairs in the order of arrival, including refused calls."""
-
-    def __init__(self) -> None:
-        self._calls: list[tuple[str, str]] = []
-
-    def record(self, service: str, action: str) -> None:
-        self._calls.append((service, action))
-
-    def all(self) -> tuple[tuple[str, str], ...]:
-        """Return every call since the last `forget`."""
-        return tuple(self._calls)
-
-    def forget(self) -> None:
-        self._calls.clear()
 
 
 @dataclass(slots=True)
@@ -96,7 +79,7 @@ class Trouble:
         """Raise the fault that applies to this call, if any."""
         self._region(region)
         if not self._in_time(region):
-            raise throttled()
+            raise Fault("Throttling", "Rate exceeded")  # RDS API Reference, Common errors
         if (service, action) in self.denied:
             raise denied(service, action, ACCOUNT, region)
 

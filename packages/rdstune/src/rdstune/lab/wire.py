@@ -18,14 +18,7 @@ _NAMESPACE: Final = "http://rds.amazonaws.com/doc/2014-10-31/"
 
 
 class Protocol:
-    """Requests and answers in the Query protocol, for one service."""
-
-    def __init__(self, service: str = "rds") -> None:
-        self.service = service
-
-    def action(self, body: bytes) -> str:
-        """Return the operation named in a form; empty when it names none."""
-        return dict(parse_qsl(body.decode(errors="replace"))).get("Action", "")
+    """RDS's requests and answers in the Query protocol."""
 
     def parameters(self, action: str, body: bytes) -> dict[str, Any]:
         """Return the operation's input as passed to the SDK; Fault where it cannot be read."""
@@ -68,7 +61,7 @@ class Protocol:
         from moto.core.model import ServiceModel
 
         loader = botocore.session.get_session().get_component("data_loader")
-        return ServiceModel(loader.load_service_model(self.service, "service-2"), self.service)
+        return ServiceModel(loader.load_service_model("rds", "service-2"), "rds")
 
     @cached_property
     def _statuses(self) -> dict[str, int]:

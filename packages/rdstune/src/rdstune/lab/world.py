@@ -120,7 +120,6 @@ class Instance(_Database):
     public: bool = False
     insights: bool = False
     tier: int = 1
-    subnets: str | None = None
     cluster: str | None = None
     source: str | None = None  # of a read replica
     pending: dict[str, Any] = field(default_factory=dict)
@@ -219,6 +218,10 @@ class Region:
         """Return the ARN of a resource here; kinds are db, pg, cluster, cluster-pg, snapshot."""
         return f"arn:aws:rds:{self.name}:{ACCOUNT}:{kind}:{name}"
 
+    def home_of(self, name: str) -> Region:
+        """Return the region of an ARN; this one for a plain name."""
+        return self.world.region(name.split(":")[3]) if name.startswith("arn:") else self
+
     def kind(self, cluster: bool) -> dict[str, LabGroup]:
         return self.cluster_groups if cluster else self.groups
 
@@ -248,9 +251,9 @@ class Region:
 class World:
     """Every region, the clock, and the lock that guards them all."""
 
-    def __init__(self, clock: Clock, delays: Delays, servers: Servers | None = None) -> None:
+    def __init__(self, clock: Clock, servers: Servers | None = None) -> None:
         self.clock = clock
-        self.delays = delays
+        self.delays = Delays()
         self.servers = servers
         self.lock = threading.RLock()
         self.memory: dict[str, int] = {}  # DBInstanceClassMemory that a test sets for a class

@@ -21,7 +21,8 @@ from mrtuner.catalog.classes import POSTGRES, InstanceClass, instance_class, ins
 from mrtuner.catalog.families import ENGINES, FIRST, LAST, Family, FamilyParameter, families
 from mrtuner.catalog.families import family as known_family
 from mrtuner.errors import BadValue
-from mrtuner.formula.class_memory import VARIABLE, class_memory
+from mrtuner.formula.class_memory import class_memory
+from mrtuner.formula.grammar import machine_variables
 from mrtuner.units import GiB, TiB
 from mrtuner.wording import enumerated
 from rdstune.group.budget import check_budget, keeps_budget
@@ -35,7 +36,6 @@ __all__ = ["Finding", "Severity", "lint"]
 
 #: The smallest volume, a typical one, and the largest. Source: RDS User Guide, DB instance storage.
 _STORAGE: Final = (20 * GiB, 100 * GiB, 64 * TiB)
-_PORT: Final = 5432
 #: Families of PostgreSQL that exist or may exist; up to 9.6, two numbers are the major version.
 _POSTGRES: Final = re.compile(
     r"(?P<engine>postgres|aurora-postgresql)((?P<major>[1-9][0-9])|9\.[3-6])"
@@ -76,7 +76,8 @@ def lint(
     for variant in _variants(group):
         each = list(_each(variant, known, name, machines))
         found += [*each, *_budget(_sound(variant, each), known, name, machines)]
-    return tuple(sorted(dict.fromkeys(_of(group, one) for one in found), key=_place))
+    placed = dict.fromkeys(_of(group, one) for one in found)
+    return tuple(sorted(placed, key=lambda one: (one.line or 0, _ORDER[one.severity])))
 
 
 #: RDS for MySQL and MariaDB have these too, with other rules. Source: MySQL, server system
@@ -180,10 +181,6 @@ def _contradictions(group: WrittenGroup, name: str | None) -> Iterator[Finding]:
             remedy=f"Change the family to {needs}." if user.family else "",
             line=user.line,
         )
-
-
-def _place(finding: Finding) -> tuple[int, int]:
-    return finding.line or 0, _ORDER[finding.severity]
 
 
 def _of(group: WrittenGroup, finding: Finding) -> Finding:
@@ -371,15 +368,8 @@ def _machine(each: InstanceClass, engine: str, *, named: bool) -> ClassMachine:
 
 @cache
 def _points(memory: tuple[int, int, int], vcpus: int) -> tuple[dict[str, int], ...]:
-    return tuple(
-        {
-            VARIABLE: size,
-            "DBInstanceVCPU": vcpus,
-            "AllocatedStorage": storage,
-            "EndPointPort": _PORT,
-        }
-        for size, storage in zip(memory, _STORAGE, strict=True)
-    )
+    sizes = zip(memory, _STORAGE, strict=True)
+    return tuple(machine_variables(size, vcpus, storage) for size, storage in sizes)
 
 
 def _sound(group: WrittenGroup, found: Iterable[Finding]) -> dict[str, str]:

@@ -38,6 +38,11 @@ class Finding:
         return self.source if self.line is None else f"{self.source}:{self.line}"
 
     @property
+    def told(self) -> str:
+        """What is wrong with which parameter, or with the group."""
+        return f"{self.parameter}: {self.what}" if self.parameter else self.what
+
+    @property
     def judged(self) -> bool:
         """False if it says what was not checked."""
         return self.check not in _NOT_JUDGED

@@ -120,22 +120,19 @@ def _unit(subject: Subject, formula: Formula) -> Iterator[Finding]:
 
     Only the part that grows with memory is judged: a cap is valid below it, a floor above it.
     """
-    if not subject.memory_unit or not subject.machines:
+    unit = subject.memory_unit
+    if not unit or not subject.machines:
         return
     largest = subject.machines[-1]
     grown = suggestions.growth(formula, largest.middle, VARIABLE)
     if grown is None:
         return
-    share = Fraction(grown * subject.memory_unit, largest.memory)
-    shares = subject.on_each(lambda machine: _share(subject, formula, machine))
+    share = Fraction(grown * unit, largest.memory)
+    shares = subject.on_each(lambda one: Fraction(one.likely(formula) * unit, one.memory))
     if share > 1 and max(shares) > 1:
         yield _too_much(subject, formula, share, shares)
     elif share < _HARDLY_ANY and max(shares) < _HARDLY_ANY and subject.entry.name in _CACHES:
         yield _too_little(subject, formula, share)
-
-
-def _share(subject: Subject, formula: Formula, machine: ClassMachine) -> Fraction:
-    return Fraction(machine.likely(formula) * (subject.memory_unit or 1), machine.memory)
 
 
 def _too_much(
@@ -218,9 +215,10 @@ def _constant(subject: Subject, formula: Formula) -> Iterator[Finding]:
     """Report formulas, or parts of them, that truncation turns into 0."""
     if len({machine.memory for machine in subject.machines}) < 2:
         return
-    for part in suggestions.constant_parts(formula):
-        values = zip(subject.machines, subject.on_each(partial(_likely, part)), strict=True)
-        zero = [each.instance_class.name for each, value in values if not value]
+    for part in suggestions.arithmetic(formula):
+        values = subject.on_each(partial(ClassMachine.likely, formula=part))
+        pairs = zip(subject.machines, values, strict=True)
+        zero = [each.instance_class.name for each, value in pairs if not value]
         whole = part == formula
         if whole and subject.refusal_of_number(0):
             continue  # already reported, with the bounds
@@ -231,10 +229,6 @@ def _constant(subject: Subject, formula: Formula) -> Iterator[Finding]:
                 remedy="Multiply before dividing, or set a floor with GREATEST."
                 if whole else f"Remove {part}, or use a smaller divisor.",
             )  # fmt: skip
-
-
-def _likely(formula: Formula, machine: ClassMachine) -> int:
-    return machine.likely(formula)
 
 
 def _times(share: Fraction) -> str:

@@ -16,7 +16,7 @@ from mrtuner.catalog.classes import POSTGRES
 from mrtuner.catalog.families import Family, FamilyParameter
 from mrtuner.errors import BadValue
 from mrtuner.formula.class_memory import VARIABLE
-from mrtuner.formula.grammar import Formula, braces, is_formula, parse
+from mrtuner.formula.grammar import braces, is_formula, parse
 from mrtuner.units import memory_unit, parse_bytes, pretty_bytes
 from mrtuner.wording import enumerated
 from rdstune.lint.any_family import known_names
@@ -126,7 +126,9 @@ def _aurora_buffers(subject: Subject) -> Iterator[Finding]:
         return
     if subject.entry.name != "shared_buffers" or not subject.machines:
         return
-    formula = subject.formula if is_formula(subject.text) else _plain(subject.text)
+    formula = subject.formula
+    if subject.text.isdigit():
+        formula = parse(subject.text)
     if formula is None:
         return
     size = subject.memory_unit or 1
@@ -139,10 +141,6 @@ def _aurora_buffers(subject: Subject) -> Iterator[Finding]:
             "the kernel's on RDS, so the rest of the memory caches nothing",
             remedy=f"Remove it, or write the default: {known.default}",
         )  # fmt: skip
-
-
-def _plain(text: str) -> Formula | None:
-    return parse(text) if text.isdigit() else None
 
 
 def _reloads(subject: Subject, known: FamilyParameter) -> bool:
@@ -164,13 +162,10 @@ def _default(subject: Subject) -> Iterator[Finding]:
         yield subject.finding(
             "default-value", Severity.WARNING, f"{known.default} is the family's default",
             why="RDS registers no change, not even of the apply method alone, so every plan of "
-            "Terraform shows it again" + _inferred(known),
+            "Terraform shows it again"
+            + (f" (evidence for the default: {known.evidence})" if known.inferred else ""),
             remedy="Remove it.",
         )  # fmt: skip
-
-
-def _inferred(known: FamilyParameter) -> str:
-    return f" (evidence for the default: {known.evidence})" if known.inferred else ""
 
 
 def _literal(subject: Subject) -> Iterator[Finding]:

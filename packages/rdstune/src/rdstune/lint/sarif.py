@@ -43,7 +43,7 @@ def sarif(found: Sequence[tuple[WrittenGroup, Sequence[Finding]]]) -> dict[str, 
 
 
 def _result(one: Finding, rule: int) -> dict[str, Any]:
-    text = f"{one.parameter}: {one.what}" if one.parameter else one.what
+    text = one.told
     text += f"; why: {one.why}" if one.why else ""
     text += f"; remedy: {one.remedy}" if one.remedy else ""
     found: dict[str, Any] = {

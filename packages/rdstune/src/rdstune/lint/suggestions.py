@@ -123,12 +123,7 @@ def growth(formula: Formula, machine: Mapping[str, int], variable: str) -> int |
 
 def truncating(formula: Formula) -> list[Braces]:
     """Return the parts that divide before they multiply."""
-    match formula:
-        case Function(_, arguments):
-            return [part for each in arguments for part in truncating(each)]
-        case Braces() if formula.truncates_first:
-            return [formula]
-    return []
+    return [part for part in arithmetic(formula) if part.truncates_first]
 
 
 def nested(formula: Formula) -> bool:
@@ -138,11 +133,11 @@ def nested(formula: Formula) -> bool:
     )
 
 
-def constant_parts(formula: Formula) -> list[Braces]:
+def arithmetic(formula: Formula) -> list[Braces]:
     """Return every pair of braces in a formula."""
     match formula:
         case Function(_, arguments):
-            return [part for each in arguments for part in constant_parts(each)]
+            return [part for each in arguments for part in arithmetic(each)]
         case Braces():
             return [formula]
     return []

@@ -22,24 +22,14 @@ from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import Refused
 from rdstune.live.group_transaction import GroupTransaction, reboot_waiting
 from rdstune.live.incompatible_parameters import refuse_other_group
-from rdstune.live.plan import ParameterStep, RdsPlan, make, user_values
+from rdstune.live.plan import RdsPlan, make, user_values
 from rdstune.live.replica_minimums import refuse_floors
 from rdstune.live.target import Target, read_target, users
 from rdstune.live.wait import USUAL, Pace
 
-__all__ = [
-    "Pace",
-    "ParameterStep",
-    "RdsOutcome",
-    "RdsPlan",
-    "Reboot",
-    "apply",
-    "finish_or_revert_group",
-    "make",
-]
+__all__ = ["RdsPlan", "apply", "make"]
 
-#: never and window reboot nothing; they differ in what users are told to wait for.
-Reboot = Literal["never", "window", "now"]
+Reboot = Literal["never", "now"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +58,11 @@ def apply(
     changed since the plan was made. Raises ApplyError later, with everything restored unless its
     message says otherwise.
     """
-    _refuse_shared(plan, shared)
+    if plan.shared and not shared and not plan.nothing:
+        raise Refused(
+            f"group {plan.group} is also used by {', '.join(plan.shared)}",
+            "Use --shared to change them all, or --group NAME for a separate group.",
+        )
     finish_or_revert_group(client, plan.target.identifier, journal, reboot=reboot, pace=pace, at=at)
     if plan.nothing:
         return _only_reboot(client, plan, journal, reboot, pace, at)
@@ -131,14 +125,6 @@ def finish_or_revert_group(
 
 
 # Refusals.
-
-
-def _refuse_shared(plan: RdsPlan, shared: bool) -> None:
-    if plan.shared and not shared and not plan.nothing:
-        raise Refused(
-            f"group {plan.group} is also used by {', '.join(plan.shared)}",
-            "Use --shared to change them all, or --group NAME for a separate group.",
-        )
 
 
 def refuse_busy(target: Target) -> None:
@@ -211,7 +197,16 @@ def _draft(plan: RdsPlan, target: Target, reboot: Reboot) -> Change:
         server=target.arn,
         address=f"{target.region}/{target.identifier}",
         method="parameter group",
-        entries=tuple(_entry(step) for step in plan.steps),
+        entries=tuple(
+            ParameterChange(
+                name=step.name,
+                before=step.before,
+                after=step.value,
+                restart=step.static,
+                in_force=step.shown or "",
+            )
+            for step in plan.steps
+        ),
         restarts=bool(reboots),
         group=GroupChange(
             region=target.region,
@@ -223,23 +218,9 @@ def _draft(plan: RdsPlan, target: Target, reboot: Reboot) -> Change:
             attached_after=plan.group,
             creates=plan.creates,
             reboots=reboots,
-            description=_description(target),
+            # Unique: another program's group may have the same name.
+            description=f"MrTuner for {target.identifier}, {datetime.now(UTC).isoformat()}",
         ),
-    )
-
-
-def _description(target: Target) -> str:
-    """Return a unique description: another program's group may have the same name."""
-    return f"MrTuner for {target.identifier}, {datetime.now(UTC).isoformat()}"
-
-
-def _entry(step: ParameterStep) -> ParameterChange:
-    return ParameterChange(
-        name=step.name,
-        before=step.before,
-        after=step.value,
-        restart=step.static,
-        in_force=step.shown or "",
     )
 
 

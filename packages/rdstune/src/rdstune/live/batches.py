@@ -59,7 +59,6 @@ def method(one: ParameterChange) -> ApplyMethod:
 
 
 def send(client: Any, group: str, scope: Scope, batch: Batch) -> None:
-    """Make the call."""
     if batch.kind == "reset":
         rds.reset_group(client, group, [(one.name, method(one)) for one in batch.entries], scope)
         return

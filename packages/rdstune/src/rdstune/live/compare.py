@@ -7,12 +7,13 @@ that shows its settings narrows it to kilobytes first (`class_memory.calibrated`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import BadValue
-from mrtuner.formula.class_memory import TELLING, VARIABLE, Estimate, calibrated
+from mrtuner.formula import grammar
+from mrtuner.formula.class_memory import TELLING, Estimate, calibrated
 from mrtuner.formula.grammar import FormulaError, MissingMachine, is_formula, parse
 from mrtuner.units import GiB
 
@@ -67,22 +68,10 @@ class InstanceMachine:
     port: int
 
     def variables(self, memory: int) -> dict[str, int]:
-        """Return the variables by their names in formulas."""
-        return {
-            VARIABLE: memory,
-            "DBInstanceVCPU": self.vcpus,
-            "AllocatedStorage": self.storage,
-            "EndPointPort": self.port,
-        }
-
-    def at_its_middle(self) -> InstanceMachine:
-        """Return the machine with its most likely memory taken as exact."""
-        middle = self.memory.value
-        return replace(self, memory=replace(self.memory, low=middle, high=middle))
+        return grammar.machine_variables(memory, self.vcpus, self.storage, self.port)
 
 
 def machine(instance: Instance, memory: Estimate, vcpus: int) -> InstanceMachine:
-    """Return an instance's machine."""
     return InstanceMachine(
         memory=memory,
         vcpus=vcpus,

@@ -18,6 +18,7 @@ from rdstune.live.compare import (
     ParameterLine,
     ParameterVerdict,
     compare,
+    differences,
     machine,
     measured,
 )
@@ -49,7 +50,7 @@ class Diff:
     @property
     def differing(self) -> tuple[ParameterLine, ...]:
         """Where the server differs from the group and does not wait for a reboot."""
-        return tuple(line for line in self.lines if line.verdict is ParameterVerdict.DIFFERS)
+        return differences(self.lines)
 
     @property
     def waiting(self) -> tuple[ParameterLine, ...]:

@@ -13,7 +13,7 @@ from mrtuner.change.record import ParameterChange
 from mrtuner.errors import ApplyError, MrTunerError
 from mrtuner.wording import first_few
 from rdstune.live.plan import user_values
-from rdstune.live.target import Target, read_target
+from rdstune.live.target import read_target
 
 if TYPE_CHECKING:
     from rdstune.live.group_transaction import GroupTransaction
@@ -41,7 +41,12 @@ def _now(transaction: GroupTransaction) -> Iterator[str]:
     except MrTunerError as error:
         yield f"the current state cannot be read: {error.message}"
         return
-    yield f"now {', '.join(_members(target))}"
+    members = (
+        f"{one.identifier} is {one.status} with group {target.group} "
+        f"({target.statuses.get(one.identifier)})"
+        for one in target.members
+    )
+    yield f"now {', '.join(members)}"
     try:
         rows = rds.parameters(transaction.client, group.name, transaction.scope, source="user")
     except AwsError as error:
@@ -50,12 +55,6 @@ def _now(transaction: GroupTransaction) -> Iterator[str]:
         yield gone if error.not_found else unread
         return
     yield from _held(transaction, user_values(rows), attached=target.group == group.name)
-
-
-def _members(target: Target) -> Iterator[str]:
-    for one in target.members:
-        status = target.statuses.get(one.identifier)
-        yield f"{one.identifier} is {one.status} with group {target.group} ({status})"
 
 
 def _held(

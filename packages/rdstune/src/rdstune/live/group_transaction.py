@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from mrtuner.aws import rds
+from mrtuner.aws.calls import unless_missing
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.rows import Scope
 from mrtuner.change.journal import Journal
@@ -59,7 +60,8 @@ class GroupTransaction(Transaction):
         """Write in calls of at most twenty, attach, wait, reboot if allowed, verify."""
         if self.group.creates:
             with self._step(State.WRITING, f"create group {self.group.name}"):
-                self._create()
+                name, family = self.group.name, self.group.family
+                rds.create_group(self.client, name, family, self.group.description, self.scope)
         broken = read_target(self.client, self.group.identifier)
         if not self.group.removes or broken.incompatible:
             self._write("after", State.WRITING)
@@ -104,7 +106,8 @@ class GroupTransaction(Transaction):
     def back(self) -> tuple[str, ...]:
         """Restore everything; return the parameters that keep our value until a reboot."""
         target = self._settled_somehow()
-        if self._must_put_back(target):
+        # The values of a group that is to be deleted matter only where an instance is down.
+        if not self.group.creates or target.incompatible:
             self._write("before", State.REVERTING, self._to_put_back())
             target = self._settled_somehow()
         if target.incompatible:
@@ -128,10 +131,6 @@ class GroupTransaction(Transaction):
     def not_back(self, why: str, error: MrTunerError) -> ApplyError:
         """Return an error with the values in force and the command that continues the rollback."""
         return rollback_failed(self, why, error)
-
-    def _must_put_back(self, target: Target) -> bool:
-        """Whether to restore values: not in a group to be deleted, unless an instance needs it."""
-        return not self.group.creates or bool(target.incompatible)
 
     def _to_put_back(self) -> tuple[ParameterChange, ...]:
         """Return our values that are not restored yet; values that others set since are kept."""
@@ -194,23 +193,14 @@ class GroupTransaction(Transaction):
     def _remove_ours(self) -> None:
         """Delete the group that this change created, unless others use it by now."""
         name = self.group.name
-        try:
-            found = rds.group(self.client, name, self.scope)
-        except AwsError as error:
-            if error.not_found:
-                return
-            raise
-        if found.description != self.group.description:
-            return  # another group with the same name
+        found = unless_missing(lambda: rds.group(self.client, name, self.scope))
+        if found is None or found.description != self.group.description:
+            return  # none, or another group with the same name
         with self._step(State.REVERTING, f"delete group {name}"):
             if not users(self.client, name, self.scope):
                 self._delete()
 
     # Single steps.
-
-    def _create(self) -> None:
-        group = self.group
-        rds.create_group(self.client, group.name, group.family, group.description, self.scope)
 
     def _write(
         self, direction: Direction, state: State, entries: Sequence[ParameterChange] | None = None
@@ -237,13 +227,9 @@ class GroupTransaction(Transaction):
 
     def _values(self) -> dict[str, str] | None:
         """Return the group's user-set values; None when it does not exist."""
-        try:
-            rows = rds.parameters(self.client, self.group.name, self.scope, source="user")
-        except AwsError as error:
-            if error.not_found:
-                return None
-            raise
-        return user_values(rows)
+        name, scope = self.group.name, self.scope
+        rows = unless_missing(lambda: rds.parameters(self.client, name, scope, source="user"))
+        return None if rows is None else user_values(rows)
 
     def _attach(self, name: str) -> None:
         if self.scope is Scope.CLUSTER:
@@ -306,17 +292,13 @@ class GroupTransaction(Transaction):
                 return
 
 
-def _untold() -> None:
-    """Do nothing."""
-
-
 def reboot_waiting(
     client: Any,
     name: str,
     pace: Pace,
     *,
     always: bool = False,
-    begun: Callable[[], None] = _untold,
+    begun: Callable[[], None] = lambda: None,
 ) -> None:
     """Reboot an instance or a Multi-AZ DB cluster, and wait until it runs the group's values.
 

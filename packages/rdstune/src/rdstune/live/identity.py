@@ -16,7 +16,7 @@ A server of another major version than the instance's is always the wrong one.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
@@ -45,6 +45,9 @@ class Endpoint:
 
     host: str
     port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +107,9 @@ def proof(seen: Session, target: Target, resolved: Resolve = resolve) -> str | N
             return f"TLS proved that it is {endpoint.host}"
         addresses = resolved(endpoint.host)
         if seen.port == endpoint.port and seen.address in addresses:
-            return f"it was opened to {endpoint.host}:{endpoint.port}"
+            return f"it was opened to {endpoint}"
         if _is_there(seen, endpoint, addresses):
-            return f"the server's own address is that of {endpoint.host}:{endpoint.port}"
+            return f"the server's own address is that of {endpoint}"
     return None
 
 
@@ -117,11 +120,9 @@ def _is_there(seen: Session, endpoint: Endpoint, addresses: frozenset[str]) -> b
     """
     if seen.server_address not in addresses or seen.server_port != endpoint.port:
         return False
-    return not ip_address(seen.server_address).is_loopback or _local(seen.address)
-
-
-def _local(address: str) -> bool:
-    return bool(address) and ip_address(address).is_loopback
+    if not ip_address(seen.server_address).is_loopback:
+        return True
+    return bool(seen.address) and ip_address(seen.address).is_loopback
 
 
 def endpoints(target: Target) -> tuple[Endpoint, ...]:
@@ -164,15 +165,10 @@ def _plain(address: str) -> str:
 
 def _elsewhere(seen: Session, target: Target) -> str:
     where = f"{seen.host}:{seen.port}" if seen.address else f"a socket in {seen.host}"
+    known = ", ".join(map(str, endpoints(target))) or "no endpoint yet"
     return (
-        f"the connection string leads to {where}, which cannot be verified to be {target}"
-        f" ({', '.join(_written(endpoints(target))) or 'no endpoint yet'})"
+        f"the connection string leads to {where}, which cannot be verified to be {target} ({known})"
     )
-
-
-def _written(found: Iterable[Endpoint]) -> Iterator[str]:
-    for one in found:
-        yield f"{one.host}:{one.port}"
 
 
 def _hint(target: Target) -> str:

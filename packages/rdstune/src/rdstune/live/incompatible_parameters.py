@@ -7,8 +7,7 @@ place and the instance rebooted; another group can only be attached after that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mrtuner.aws import rds
@@ -22,17 +21,8 @@ from mrtuner.tuning.engine import INITDB
 from rdstune.group.request import GroupRequest
 from rdstune.group.screening import SOME_STORAGE
 from rdstune.group.sizes import on_class
-from rdstune.live.plan import Wanted, user_values
+from rdstune.live.plan import Wanted, WantedValue, user_values
 from rdstune.live.target import Target
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """A parameter to reset to its default so that the instance starts."""
-
-    name: str
-    value: str
-    reason: str
 
 
 def starts(values: Mapping[str, str], group: Family, each: InstanceClass) -> bool:
@@ -76,27 +66,20 @@ def culprits(values: Mapping[str, str], group: Family, each: InstanceClass) -> t
 
 
 def of_target(
-    client: Any, target: Target, wanted: Sequence[Wanted], each: InstanceClass
-) -> tuple[Repair, ...]:
-    """Return defaults for what keeps a failed instance from starting; none if it is not down."""
+    client: Any, target: Target, wanted: Iterable[Wanted], each: InstanceClass
+) -> tuple[WantedValue, ...]:
+    """Return defaults for what keeps a failed instance from starting even with the wanted settings.
+
+    An instance that is not down needs none.
+    """
     if not target.incompatible:
         return ()
+    group = family(target.family)
     values = user_values(rds.parameters(client, target.group, target.scope, source="user"))
-    return repairs(values, wanted, family(target.family), each)
-
-
-def repairs(
-    values: Mapping[str, str], wanted: Iterable[Wanted], group: Family, each: InstanceClass
-) -> tuple[Repair, ...]:
-    """Return defaults for what keeps the instance from starting even with the wanted settings."""
     after = {**values, **{one.name: one.value for one in wanted}}
+    why = "reset to its default: its value keeps the instance from starting"
     return tuple(
-        Repair(
-            name,
-            _default(name, group),
-            "reset to its default: its value keeps the instance from starting",
-        )
-        for name in culprits(after, group, each)
+        WantedValue(name, _default(name, group), why) for name in culprits(after, group, each)
     )
 
 

@@ -7,41 +7,45 @@ else uses the group.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mrtuner.aws import rds
-from mrtuner.aws.errors import AwsError
+from mrtuner.aws.calls import unless_missing
 from mrtuner.aws.rows import Scope
 from mrtuner.catalog.families import FamilyParameter
 from mrtuner.change.settings.plan import LeftAlone, refuse_doubles
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.grammar import FormulaError, is_formula, parse
+from rdstune.formats.group import checked_name
 from rdstune.live.target import Target, users
 
 if TYPE_CHECKING:
     from mrtuner.aws.rows import ApplyMethod, GroupParameter, ParameterGroup
 
-#: Source: CreateDBParameterGroupMessage of the RDS API: 1 to 255 letters, digits and hyphens,
-#: starting with a letter, with no hyphen last and no two together. Only default groups have a
-#: period.
-_GROUP_NAME: Final = re.compile(r"[a-z](?:-?[a-z0-9])*")
 _TRUE: Final = frozenset({"1", "on", "true", "yes"})
 _FALSE: Final = frozenset({"0", "off", "false", "no"})
 
 
 class Wanted(Protocol):
-    """A wanted setting, such as `rdstune.group.group_settings.Setting`."""
+    """A wanted setting: its value is a literal in the base unit, or a formula."""
 
     @property
-    def name(self) -> str:
-        """The parameter's name."""
-
+    def name(self) -> str: ...
     @property
-    def value(self) -> str:
-        """A literal in the base unit, or a formula."""
+    def value(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WantedValue:
+    """A wanted setting that no rule gave."""
+
+    name: str
+    value: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +136,7 @@ def _step(row: GroupParameter, one: Wanted) -> ParameterStep:
         before=row.value if row.source == "user" else None,
         shown=row.value,
         static=row.apply_type == "static",
-        reason=getattr(one, "reason", ""),
+        reason=one.reason,
     )
 
 
@@ -198,12 +202,7 @@ def group_name(name: str) -> str:
             f"{name} is a default group, which cannot be changed",
             "Choose another one with --group; it is created if it does not exist.",
         )
-    if not _GROUP_NAME.fullmatch(name) or len(name) > 255:
-        raise BadValue(
-            f"{name!r} is not a valid parameter group name",
-            "Use letters, digits and single hyphens, with a letter first and no hyphen last.",
-        )
-    return name
+    return checked_name(name)
 
 
 def own_group(target: Target) -> str:
@@ -223,7 +222,7 @@ def make(
     Only reads. Raises Refused for default groups, BadValue for one of another family.
     """
     name = _chosen(target, group)
-    found = _existing(client, name, target)
+    found = unless_missing(lambda: rds.group(client, name, target.scope))
     if found is None:
         return _plan_new(client, target, name, wanted)
     if found.family != target.family:
@@ -242,22 +241,15 @@ def _chosen(target: Target, group: str | None) -> str:
     return own_group(target)
 
 
-def _existing(client: Any, name: str, target: Target) -> ParameterGroup | None:
-    try:
-        return rds.group(client, name, target.scope)
-    except AwsError as error:
-        if error.not_found:
-            return None
-        raise
-
-
 def _plan_existing(
     client: Any, target: Target, group: ParameterGroup, wanted: Sequence[Wanted]
 ) -> RdsPlan:
     parameters = rds.parameters(client, group.name, target.scope)
     todo, left = steps(parameters, wanted)
     values = user_values(parameters)
-    had = values if group.name == target.group else _attached_values(client, target)
+    had = values
+    if group.name != target.group:
+        had = user_values(rds.parameters(client, target.group, target.scope, source="user"))
     return RdsPlan(
         target=target,
         group=group.name,
@@ -274,20 +266,19 @@ def _plan_existing(
     )
 
 
-def _attached_values(client: Any, target: Target) -> dict[str, str]:
-    return user_values(rds.parameters(client, target.group, target.scope, source="user"))
-
-
 def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) -> RdsPlan:
     """Plan a new group, which takes over the user-set values of the attached one."""
     attached = rds.parameters(client, target.group, target.scope)
     had = user_values(attached)
     carried = [
-        _Carried(key, value, f"as in {target.group}")
+        WantedValue(key, value, f"as in {target.group}")
         for key, value in had.items()
         if key not in {one.name for one in wanted}
     ]
-    defaults = [_as_default(row) for row in attached]
+    defaults = [
+        replace(row, value=None, source="engine-default") if row.source == "user" else row
+        for row in attached
+    ]
     todo, left = steps(defaults, [*wanted, *carried])
     if not steps(attached, wanted)[0]:
         todo, name = (), target.group  # nothing to change: no group is needed
@@ -301,17 +292,6 @@ def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) 
         creates=name != target.group,
         warnings=_overruled(client, target, [step.name for step in todo]),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Carried:
-    name: str
-    value: str
-    reason: str
-
-
-def _as_default(row: GroupParameter) -> GroupParameter:
-    return replace(row, value=None, source="engine-default") if row.source == "user" else row
 
 
 def _others(client: Any, target: Target, group: str) -> tuple[str, ...]:

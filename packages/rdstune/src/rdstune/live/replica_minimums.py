@@ -8,10 +8,11 @@ mistake until the next promotion. Source: PostgreSQL documentation, Hot Standby.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from mrtuner.aws import rds
-from mrtuner.aws.errors import AwsError
+from mrtuner.aws.calls import unless_missing
 from mrtuner.aws.rows import Instance, Scope
 from mrtuner.catalog.classes import instance_class
 from mrtuner.errors import BadValue, Refused
@@ -21,7 +22,7 @@ from rdstune.live.compare import InstanceMachine, expected, machine
 from rdstune.live.plan import ParameterStep, RdsPlan
 
 
-def refuse_floors(client: Any, plan: RdsPlan, reboot: Literal["never", "window", "now"]) -> None:
+def refuse_floors(client: Any, plan: RdsPlan, reboot: str) -> None:
     """Refuse a change that would leave a replica below its primary; name what to change first."""
     steps = [step for step in plan.steps if step.name in FOLLOW_PRIMARY]
     if not steps or plan.target.scope is not Scope.INSTANCE:
@@ -38,14 +39,7 @@ def refuse_floors(client: Any, plan: RdsPlan, reboot: Literal["never", "window",
 
 def _instance(client: Any, name: str) -> Instance | None:
     """Return an instance of this region; None for one elsewhere, which is named by its ARN."""
-    if ":" in name:
-        return None
-    try:
-        return rds.instance(client, name)
-    except AwsError as error:
-        if error.not_found:
-            return None
-        raise
+    return None if ":" in name else unless_missing(lambda: rds.instance(client, name))
 
 
 def _refuse_primary(
@@ -122,5 +116,6 @@ def number(value: str | None, of: InstanceMachine | None) -> int | None:
     """Return the integer that a value gives on a machine, at the middle of its estimated memory."""
     if value is None or of is None:
         return None
-    found = expected(value, of.at_its_middle())
+    middle = replace(of.memory, low=of.memory.value, high=of.memory.value)
+    found = expected(value, replace(of, memory=middle))
     return int(found.low) if found and found.low.lstrip("-").isdigit() else None

@@ -17,16 +17,13 @@ from mrtuner.aws.session import region_of
 from mrtuner.catalog.families import ENGINES
 from mrtuner.errors import BadValue
 
-#: Statuses with no work under way. Source: RDS User Guide, "Viewing DB instance status".
-AT_REST: Final = frozenset({
-    "available", "backing-up", "storage-optimization", "configuring-log-exports",
-    "incompatible-parameters", "stopped",
-})  # fmt: skip
 #: Statuses that allow changing a parameter group: the instance applies it.
 CHANGEABLE: Final = frozenset({
     "available", "backing-up", "storage-optimization", "configuring-log-exports",
 })  # fmt: skip
 INCOMPATIBLE: Final = "incompatible-parameters"
+#: Statuses with no work under way. Source: RDS User Guide, "Viewing DB instance status".
+AT_REST: Final = CHANGEABLE | {INCOMPATIBLE, "stopped"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +35,6 @@ class Target:
     identifier: str
     arn: str
     engine: str
-    engine_version: str
     group: str
     members: tuple[Instance, ...]  # the writer first; a single instance is its only member
     statuses: Mapping[str, str]  # ParameterApplyStatus of the group, by instance
@@ -142,7 +138,6 @@ def of_instance(instance: Instance, region: str) -> Target:
         identifier=instance.identifier,
         arn=instance.arn,
         engine=instance.engine,
-        engine_version=instance.engine_version,
         group=use.name,
         members=(instance,),
         statuses={instance.identifier: use.status},
@@ -170,7 +165,6 @@ def _of_cluster(client: Any, cluster: RdsCluster) -> Target:
         identifier=cluster.identifier,
         arn=cluster.arn,
         engine=cluster.engine,
-        engine_version=cluster.engine_version,
         group=cluster.group,
         members=tuple(rds.instance(client, one.identifier) for one in ordered),
         statuses={one.identifier: one.group_status for one in ordered},

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from mrtuner.aws import rds
-from mrtuner.aws.errors import AwsError
+from mrtuner.aws.calls import unless_missing
 from mrtuner.change.journal import Journal, refuse_other
 from mrtuner.change.record import Change, GroupChange, ParameterChange
 from mrtuner.change.transaction import Observer, unobserved
@@ -91,7 +91,8 @@ def _draft(client: Any, target: Target, done: Change, reboot: Reboot, force: boo
     # A group that we created but others now use is kept; it is only detached here.
     entries = () if group.creates and others else _turned(done, now)
     moves = group.attached_before != group.attached_after
-    reboots = reboot_order(target) if reboot == "now" and (moves or _static(entries)) else ()
+    waits = moves or any(one.restart for one in entries)
+    reboots = reboot_order(target) if reboot == "now" and waits else ()
     return replace(
         done,
         entries=entries,
@@ -109,15 +110,14 @@ def _draft(client: Any, target: Target, done: Change, reboot: Reboot, force: boo
 
 
 def _values(client: Any, group: GroupChange, target: Target) -> dict[str, str]:
-    try:
-        return user_values(rds.parameters(client, group.name, target.scope, source="user"))
-    except AwsError as error:
-        if error.not_found:
-            raise Refused(
-                f"group {group.name} no longer exists",
-                f"Attach {group.attached_before} to {target} yourself.",
-            ) from None
-        raise
+    scope = target.scope
+    rows = unless_missing(lambda: rds.parameters(client, group.name, scope, source="user"))
+    if rows is None:
+        raise Refused(
+            f"group {group.name} no longer exists",
+            f"Attach {group.attached_before} to {target} yourself.",
+        )
+    return user_values(rows)
 
 
 def _refuse_changed(target: Target, done: Change, now: dict[str, str]) -> None:
@@ -142,7 +142,3 @@ def _turned(done: Change, now: dict[str, str]) -> tuple[ParameterChange, ...]:
         replace(one, before=now.get(one.name), after=one.before, in_force=now.get(one.name, ""))
         for one in done.entries
     )
-
-
-def _static(entries: tuple[ParameterChange, ...]) -> bool:
-    return any(one.restart for one in entries)

@@ -14,10 +14,6 @@ from rdstune.live.target import Target, read_target
 _LOOKS: Final = 2
 
 
-def _silent(_text: str) -> None:
-    """Report nothing."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """How often to poll and how long to wait [s]; `tell` receives every change of state."""
@@ -26,7 +22,7 @@ class Pace:
     most: float = 15.0
     grace: float = 45.0  # how long an unexpected state may last
     patience: float = 3600.0
-    tell: Callable[[str], None] = _silent
+    tell: Callable[[str], None] = lambda _text: None
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
 

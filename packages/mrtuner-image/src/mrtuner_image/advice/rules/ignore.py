@@ -59,7 +59,7 @@ def misplaced_files(now: Situation) -> Iterator[Proposal]:
     kinds: list[What] = ["version control", "log", "database", "cache"]
     installs = {
         command.program
-        for stage in now.stages()
+        for stage in now.model.stages
         for step in stage.steps
         if step.instruction.name == "RUN"
         for command in commands(step.instruction.text)
@@ -84,7 +84,7 @@ def _asked_for(now: Situation) -> set[str]:
     """Paths that a line of the Dockerfile names: they are there on purpose."""
     return {
         source.path
-        for stage in now.model.wanted.stages
+        for stage in now.model.wanted
         for step in stage.steps
         for source in step.inputs
         if source.path
@@ -143,7 +143,9 @@ def _matches(line: str, members: Sequence[Misplaced]) -> bool:
 
 def uncopied_directories(now: Situation) -> Iterator[Proposal]:
     """One proposal for large directories that no line copies or mounts: sent for nothing."""
-    if any(_mounts_context(step.instruction.flags) for one in now.stages() for step in one.steps):
+    steps = [step for stage in now.model.stages for step in stage.steps]
+    flags = [flag for step in steps for flag in step.instruction.flags]
+    if any("type=bind" in flag and "from=" not in flag for flag in flags):
         return
     sizes: dict[str, int] = {}
     used: set[str] = set()
@@ -151,7 +153,7 @@ def uncopied_directories(now: Situation) -> Iterator[Proposal]:
         top, slash, _ = entry.path.partition("/")
         if slash or entry.kind == "directory":
             sizes[top] = sizes.get(top, 0) + entry.archived
-    for stage in now.model.wanted.stages:
+    for stage in now.model.wanted:
         for step in stage.steps:
             for source in step.copied:
                 used.add(source.path.partition("/")[0])
@@ -159,9 +161,7 @@ def uncopied_directories(now: Situation) -> Iterator[Proposal]:
     within = now.tree.relative(now.tree.dockerfile)
     used.add((within or "").partition("/")[0])
     free = [top for top, size in sizes.items() if top not in used and size >= _WORTH]
-    free = [top for top in free if _matches(top, [Misplaced("cache", top, 0, 0, top)])]
-    if "" in used and not free:
-        return
+    free = [top for top in free if _matches(top, [Misplaced("cache", top, 0, 0)])]
     if free:
         names = first_few([f"{top} ({pretty_bytes(sizes[top])})" for top in free], _SHOWN)
         yield Proposal(
@@ -171,18 +171,9 @@ def uncopied_directories(now: Situation) -> Iterator[Proposal]:
         )  # fmt: skip
 
 
-def _mounts_context(flags: Sequence[str]) -> bool:
-    return any("type=bind" in flag and "from=" not in flag for flag in flags)
-
-
-def _ignore_file(now: Situation) -> Path:
-    rules = now.model.context.rules
-    return rules.file or now.tree.root / ".dockerignore"
-
-
 def _with_entries(now: Situation, lines: Sequence[str]) -> dict[Path, str]:
     """The ignore file with these lines at its end; a new one also lists itself if copied."""
-    path = _ignore_file(now)
+    path = now.model.context.rules.file or now.tree.root / ".dockerignore"
     text = now.tree.text(path) or ""
     name = now.tree.relative(path)
     if not text and name and name not in lines and now.model.lines_of(name):

@@ -14,7 +14,7 @@ _SETS: frozenset[str] = frozenset({"LABEL", "ENV"})
 
 def late_argument(now: Situation) -> Iterator[Proposal]:
     """One proposal for each ARG that changes with every build and is above RUNs without it."""
-    for stage in now.stages():
+    for stage in now.model.stages:
         for place, step in enumerate(stage.steps):
             name = _single(step)
             if name not in now.deploys.arguments:

@@ -10,13 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from mrtuner_image.advice.situation import (
-    Proposal,
-    Situation,
-    appended,
-    replaced,
-    with_command,
-)
+from mrtuner_image.advice.situation import Proposal, Situation, appended, replaced
 from mrtuner_image.cache import Step
 from mrtuner_image.layers import shipped
 from mrtuner_image.shell import commands
@@ -82,7 +76,7 @@ PACKAGE_CACHES: Final = (
 def package_caches(now: Situation) -> Iterator[Proposal]:
     """One proposal for each line and kind of cache, in the stages that the image contains."""
     inside = shipped(now.model.wanted)
-    for stage in now.stages():
+    for stage in now.model.stages:
         if stage.stage.index not in inside:
             continue
         for step in stage.steps:
@@ -111,7 +105,7 @@ def _needed(now: Situation, step: Step, cache: PackageCache) -> bool:
         return False
     installing = [
         other.instruction.text
-        for stage in now.stages()
+        for stage in now.model.stages
         for other in stage.steps
         if other is step
         or (other.instruction.name == "RUN" and other.instruction.line > step.instruction.line)
@@ -132,7 +126,7 @@ def _set_aside(now: Situation, cache: PackageCache) -> bool:
     """Whether an ENV or ARG turns the cache off, or keeps it elsewhere."""
     return any(
         cache.gone.search(step.instruction.text)
-        for stage in now.stages()
+        for stage in now.model.stages
         for step in stage.steps
         if step.instruction.name in {"ENV", "ARG"}
     )
@@ -156,8 +150,7 @@ def _without(block: str, step: Step, cache: PackageCache) -> str | None:
     for command in leaving:
         text = command.text
         if words in text:
-            changed = with_command(block, text, text.replace(words, f"{words} {option}", 1))
-            if changed is None:
+            if block.count(text) != 1:
                 return None
-            block = changed
+            block = block.replace(text, text.replace(words, f"{words} {option}", 1))
     return block

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
+from mrtuner.catalog.families import ENGINES
 from rdstune.lab import life, spread
 from rdstune.lab.faults import Fault, invalid_combination, invalid_value
 from rdstune.lab.operations import groups, instances, versions
@@ -38,7 +39,7 @@ _CHANGES: Final = {
 def create(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     """CreateDBCluster; a Multi-AZ DB cluster creates its three members itself."""
     engine = params["Engine"]
-    if engine not in instances.ENGINES:
+    if engine not in ENGINES:
         raise invalid_value(f"Invalid DB engine: {engine}")
     identifier = params["DBClusterIdentifier"].lower()
     if identifier in region.clusters:
@@ -56,7 +57,6 @@ def create(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """DescribeDBClusters."""
     found = [region.clusters[name] for name in sorted(region.clusters)]
     if "DBClusterIdentifier" in params:
         found = [region.cluster(params["DBClusterIdentifier"])]

@@ -20,7 +20,6 @@ _DEFAULT_MINUTES: Final = 60
 
 #: Number: categories, message.
 _KNOWN: Final[Mapping[int, tuple[tuple[str, ...], str]]] = {
-    2: (("backup",), "Finished DB Instance backup"),
     3: (("deletion",), "DB instance deleted"),
     4: (("availability",), "DB instance shutdown"),
     5: (("creation",), "DB instance created"),
@@ -55,15 +54,9 @@ _KNOWN: Final[Mapping[int, tuple[tuple[str, ...], str]]] = {
     41: (("deletion",), "Deleted user snapshot"),
     47: (("maintenance",), "Database instance patched"),
     49: (("failover",), "Multi-AZ instance failover completed."),
-    50: (("failover",), "Multi-AZ instance activation started."),
-    51: (("failover",), "Multi-AZ instance activation completed."),
     59: (("notification",), "Started cross region copy of DB snapshot {source}."),
     60: (("notification",), "Finished cross region copy of DB snapshot {source}."),
-    61: (("notification",), "Cross region copy of DB snapshot {source} was cancelled."),
-    69: (("failover",), "Cluster failover failed, check the health of your cluster instances."),
-    70: (("failover",), "Promoting previous primary again: {name}"),
     71: (("failover",), "Completed failover to DB instance: {name}"),
-    72: (("failover",), "Started same AZ failover to DB instance: {name}"),
     73: (("failover",), "Started cross AZ failover to DB instance: {name}"),
     87: (("notification",), "DB instance stopped"),
     88: (("notification",), "DB instance started"),

@@ -14,7 +14,7 @@ from typing import Any, Final
 from rdstune.lab import catalogue, parameters, spread
 from rdstune.lab.faults import Fault, invalid_value
 from rdstune.lab.operations.events import tell
-from rdstune.lab.pages import Row, filters, listed, page
+from rdstune.lab.pages import Row, filters, listed
 from rdstune.lab.world import LabGroup, Region, tags
 
 _NAME: Final = re.compile(r"[A-Za-z](?:-?[A-Za-z0-9])*")
@@ -69,14 +69,7 @@ def _add_default(region: Region, kind: GroupKind, family: str) -> None:
         catalogue.entries(family, cluster=kind.cluster)
     except Fault:
         return  # the caller reports it as not found
-    name = f"default.{family}"
-    region.kind(kind.cluster)[name] = LabGroup(
-        name=name,
-        family=family,
-        description=f"Default parameter group for {family}",
-        arn=region.arn(kind.arn, name),
-        cluster=kind.cluster,
-    )
+    _made(region, kind, f"default.{family}", family, f"Default parameter group for {family}", {})
 
 
 def _create(kind: GroupKind, region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,17 +181,9 @@ def _parameters(kind: GroupKind, region: Region, params: Mapping[str, Any]) -> d
 
 def _defaults(kind: GroupKind, _region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     family = params["DBParameterGroupFamily"]
-    rows = list(
-        _asked(parameters.rows(catalogue.entries(family, cluster=kind.cluster), {}), params)
-    )
-    shown, marker = page(rows, params)
-    return {
-        "EngineDefaults": {
-            "DBParameterGroupFamily": family,
-            "Parameters": shown,
-            "Marker": marker,
-        }
-    }
+    rows = parameters.rows(catalogue.entries(family, cluster=kind.cluster), {})
+    shown = listed("Parameters", list(_asked(rows, params)), params)
+    return {"EngineDefaults": {"DBParameterGroupFamily": family, **shown}}
 
 
 def _entries(group: LabGroup) -> parameters.Entries:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
+from mrtuner.catalog.families import ENGINES
 from mrtuner.wording import enumerated
 from rdstune.lab import life, making, rows, spread
 from rdstune.lab.faults import Fault, invalid_combination, invalid_value
@@ -22,7 +23,6 @@ from rdstune.lab.servers import machine
 from rdstune.lab.windows import check_windows, next_window
 from rdstune.lab.world import Instance, Region
 
-ENGINES: Final = ("postgres", "aurora-postgresql")
 _FILTERS: Final = ("db-instance-id", "db-cluster-id", "dbi-resource-id", "engine", "domain")
 
 #: API name: the field of Instance, for changes that are always immediate.
@@ -41,7 +41,6 @@ _RESTART: Final = frozenset({"class_name", "version", "port"})
 
 
 def create(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """CreateDBInstance."""
     engine = params["Engine"]
     if engine not in ENGINES:
         raise invalid_value(f"Invalid DB engine: {engine} (the lab has {enumerated(ENGINES)})")
@@ -66,7 +65,8 @@ def create_member(region: Region, params: Mapping[str, Any]) -> None:
 
 def create_replica(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     """CreateDBInstanceReadReplica, within the region or from another one by ARN."""
-    source = making.source_of(region, params["SourceDBInstanceIdentifier"])
+    name = params["SourceDBInstanceIdentifier"]
+    source = region.home_of(name).instance(name)
     identifier = making.new_identifier(region, params["DBInstanceIdentifier"])
     if not source.retention:
         raise Fault("InvalidDBInstanceState", "Automated backups are not enabled for the source")
@@ -87,7 +87,6 @@ def create_replica(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """DescribeDBInstances."""
     if "DBInstanceIdentifier" in params:
         found = [region.instance(params["DBInstanceIdentifier"])]
     else:
@@ -135,7 +134,6 @@ def reboot(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stop(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """StopDBInstance."""
     instance = region.instance(params["DBInstanceIdentifier"])
     _demand(instance, "available")
     life.stop(region, instance)
@@ -143,7 +141,6 @@ def stop(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def start(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """StartDBInstance."""
     instance = region.instance(params["DBInstanceIdentifier"])
     _demand(instance, "stopped")
     life.start(region, instance)
@@ -151,7 +148,6 @@ def start(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def delete(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """DeleteDBInstance."""
     instance = region.instance(params["DBInstanceIdentifier"])
     if instance.protected:
         raise invalid_combination(

@@ -41,7 +41,6 @@ def add(region: Region, arn: str, action: Maintenance) -> None:
 
 
 def describe(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """DescribePendingMaintenanceActions."""
     asked = filters(params, _FILTERS)
     wanted = params.get("ResourceIdentifier")
     rows = [
@@ -53,7 +52,6 @@ def describe(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def opt_in(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """ApplyPendingMaintenanceAction."""
     resource = _resource(region, params["ResourceIdentifier"])
     action = _pending(region, resource.arn, params["ApplyAction"])
     kind = params["OptInType"]

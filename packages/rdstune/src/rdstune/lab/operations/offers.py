@@ -80,7 +80,6 @@ def add_tags(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def remove_tags(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """RemoveTagsFromResource."""
     own = _tags(region, params["ResourceName"])
     for key in params.get("TagKeys", ()):
         own.pop(key, None)

@@ -27,7 +27,6 @@ _FILTERS: Final = (
 
 
 def create(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
-    """CreateDBSnapshot."""
     instance = region.instance(params["DBInstanceIdentifier"])
     if instance.status != "available":
         raise Fault(
@@ -61,7 +60,8 @@ def take(region: Region, instance: Instance, identifier: str, kind: str = "manua
 
 def copy(region: Region, params: Mapping[str, Any]) -> dict[str, Any]:
     """CopyDBSnapshot: called in the destination; the source is a name, or an ARN elsewhere."""
-    source = _source(region, params["SourceDBSnapshotIdentifier"])
+    given = params["SourceDBSnapshotIdentifier"]
+    source = _named(region.home_of(given), given)
     name = _new_name(region, params["TargetDBSnapshotIdentifier"])
     _demand_available(source)
     across = _home(source) != region.name
@@ -184,12 +184,6 @@ def _room(region: Region) -> None:
             "SnapshotQuotaExceeded",
             f"Cannot have more than {_MOST_COPIES} cross region snapshot copies in progress",
         )
-
-
-def _source(region: Region, name: str) -> Snapshot:
-    if not name.startswith("arn:"):
-        return _named(region, name)
-    return _named(region.world.region(name.split(":")[3]), name)
 
 
 def _named(region: Region, name: str) -> Snapshot:

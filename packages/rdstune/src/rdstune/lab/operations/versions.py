@@ -53,7 +53,6 @@ def check_upgrade(instance: Instance, to: str) -> None:
 
 
 def describe(_region: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    """DescribeDBEngineVersions."""
     engine, version = params.get("Engine"), params.get("EngineVersion")
     if engine is not None and engine not in offered():
         raise invalid_value(f"Invalid DB engine: {engine}")

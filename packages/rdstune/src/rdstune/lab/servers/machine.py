@@ -37,12 +37,7 @@ def machine(region: Region, instance: Instance) -> Mapping[str, int]:
     """Return a formula's variables, under AWS's names; memory and storage in bytes."""
     found = instance_class(instance.class_name)
     memory = region.world.memory.get(found.name) or class_memory(found, instance.engine).value
-    return {
-        "DBInstanceClassMemory": memory,
-        "DBInstanceVCPU": found.vcpus,
-        "AllocatedStorage": instance.storage * GiB,
-        "EndPointPort": instance.port,
-    }
+    return grammar.machine_variables(memory, found.vcpus, instance.storage * GiB, instance.port)
 
 
 def evaluated(region: Region, instance: Instance, text: str | None) -> int | None:

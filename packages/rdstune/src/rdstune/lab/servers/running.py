@@ -11,21 +11,22 @@ user is an ordinary role in `rds_superuser`.
 
 from __future__ import annotations
 
-import os
 import secrets
-import subprocess
-import sys
+import shutil
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from mrtuner import files
+from mrtuner.bench.server import guard
 from mrtuner.errors import ConnectError, MissingPart, MrTunerError
 from mrtuner.postgres.binaries import Binaries, find_binaries
 from mrtuner.postgres.cluster import SUPERUSER, Cluster, StopMode
-from mrtuner.postgres.server_user import scratch_directory
+from mrtuner.postgres.server_user import hand_over, scratch_directory
 from rdstune.lab.servers import settings
 from rdstune.lab.world import Instance
 
@@ -45,6 +46,7 @@ class InstanceServer:
     """A server, and how it differs from its group."""
 
     cluster: Cluster
+    cleanup: ExitStack  # removes it
     lock: threading.RLock = field(default_factory=threading.RLock)
     aside: dict[str, str] = field(default_factory=dict)
     pages: int | None = None  # shared buffers, where fewer than requested are available
@@ -61,7 +63,6 @@ class Servers:
         self._found: dict[int, Binaries] = {}
         self._servers: dict[str, InstanceServer] = {}
         self._lock = threading.Lock()
-        self._guard = Guard()
         self._closed = False
 
     def offers(self, major: int) -> Binaries:
@@ -113,7 +114,7 @@ class Servers:
         passfile = cluster.directory / "passfile"
         line = f"*:*:*:{instance.username}:{instance.password}\n"
         if not passfile.exists() or passfile.read_text(encoding="utf-8") != line:
-            _write(passfile, line)
+            files.replace(passfile, line, mode=0o600, durable=False)
         database = instance.database or "postgres"
         return f"{cluster.dsn(database, user=instance.username, tcp=True)} passfile={passfile}"
 
@@ -138,13 +139,11 @@ class Servers:
         with self._lock:
             self._closed = True
         self.clear()
-        self._guard.close()
 
     def _remove(self, server: InstanceServer) -> None:
         with server.lock:
             server.removed = True
-            server.cluster.remove()
-        self._guard.forget(server.cluster.directory)
+            server.cleanup.close()
 
     def _server(self, instance: Instance) -> InstanceServer:
         with self._lock:
@@ -156,47 +155,19 @@ class Servers:
             return self._servers[key]
 
     def _new(self, instance: Instance) -> InstanceServer:
-        directory = scratch_directory("mrtuner-lab-")
-        self._guard.watch(directory)
+        """Create a server that is gone even if the lab is killed."""
         binaries = self.offers(instance.major)
-        password = secrets.token_urlsafe(24)
-        cluster = Cluster.create(binaries, directory, listen=True, password=password)
-        cluster.configure({"include": _FILE})
-        return InstanceServer(cluster)
-
-
-class Guard:
-    """A small process that cleans up if the lab is killed."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
-
-    def watch(self, directory: Path) -> None:
-        """From now on, remove this directory and its server when the lab ends."""
-        if self._process is None:
-            program = Path(__file__).with_name("guard.py")
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", str(program)],
-                stdin=subprocess.PIPE,
-                text=True,
-                start_new_session=True,  # Ctrl-C is for the lab
-                cwd="/",
-            )
-        self._tell(str(directory))
-
-    def forget(self, directory: Path) -> None:
-        """Stop watching a directory that has been removed."""
-        self._tell(f"-{directory}")
-
-    def close(self) -> None:
-        if self._process is not None:
-            self._process.communicate()
-            self._process = None
-
-    def _tell(self, line: str) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.write(f"{line}\n")
-            self._process.stdin.flush()
+        with ExitStack() as stack:
+            place = scratch_directory("mrtuner-lab-")
+            stack.callback(shutil.rmtree, place, ignore_errors=True)
+            stack.enter_context(guard.directory_removed(place))
+            password = secrets.token_urlsafe(24)
+            cluster = Cluster.create(binaries, place / "pg", listen=True, password=password)
+            stack.callback(cluster.remove)
+            stack.enter_context(guard.server_stopped(cluster.data))
+            cluster.configure({"include": _FILE})
+            cleanup = stack.pop_all()
+        return InstanceServer(cluster, cleanup)
 
 
 def _find(major: int, named: Path | None) -> Binaries:
@@ -242,7 +213,9 @@ def _configure(server: InstanceServer, values: Mapping[str, str]) -> int:
         if not _takes(server, name, word):
             result.lacking(name)
     server.aside = result.aside
-    _write_for_server(cluster, result.text())
+    path = cluster.data / _FILE
+    files.replace(path, result.text(), mode=0o600, durable=False)
+    hand_over(path, cluster.user)
     written = result.settings.get("shared_buffers", "")
     return int(written) if written.isdigit() else 0
 
@@ -307,21 +280,6 @@ def _admin(cluster: Cluster, user: str) -> Any:
 def _libraries(binaries: Binaries) -> set[str]:
     root = binaries.directory.parent / "lib"
     return {path.stem for path in (*root.glob("*.so"), *root.glob("postgresql/*.so"))}
-
-
-def _write_for_server(cluster: Cluster, text: str) -> None:
-    path = cluster.data / _FILE
-    _write(path, text)
-    if cluster.user is not None:
-        os.chown(path, cluster.user.uid, cluster.user.gid)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file atomically, readable by its owner only."""
-    new = path.with_name(f"{path.name}.new")
-    new.touch(mode=0o600)
-    new.write_text(text, encoding="utf-8")
-    new.rename(path)
 
 
 def _key(instance: Instance) -> str:
