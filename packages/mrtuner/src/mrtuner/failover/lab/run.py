@@ -9,14 +9,21 @@ from itertools import count, repeat
 from typing import Any, Final
 
 from mrtuner.failover.lab import patroni, pooler, probe_view
+from mrtuner.failover.lab.document import (
+    CountedWrites,
+    PlayedCase,
+    PlayedScenario,
+    played_case,
+)
 from mrtuner.failover.lab.lab import Lab
-from mrtuner.failover.lab.outcome import CaseResult, ScenarioResult, union
+from mrtuner.failover.lab.outcome import union
 from mrtuner.failover.lab.scenarios import POOLER, FaultMoment, Scenario
 from mrtuner.failover.lab.trials import Attempt, Trials
 from mrtuner.failover.predict.client import client_with
 from mrtuner.failover.predict.hang_times import Prediction, Situation
 from mrtuner.failover.predict.kernel import Kernel, local
 from mrtuner.failover.predict.timer_wheel import Band
+from mrtuner.rehearsal.document import rounded
 from mrtuner.rehearsal.observation import Observation
 from mrtuner.rehearsal.probes import Probes, Schedule
 
@@ -57,7 +64,7 @@ class Play:
     seen_takeover: float = field(init=False, default=0.0)
     seen_end: float = field(init=False, default=0.0)
 
-    def run(self) -> ScenarioResult:
+    def run(self) -> PlayedScenario:
         """Break it, wait, and compare what was measured with what was predicted."""
         trials = Trials(self._dsns())
         schedule = Schedule(interval=_INTERVAL, timeout=_PATIENCE)
@@ -66,7 +73,7 @@ class Play:
             self._break(trials, probes)
             trials.wait(self._until(trials.attempts))
             self.end = time.monotonic()
-            rows = tuple(self._rows(trials.attempts))  # fencing ends the remaining hangs
+            rows = list(self._rows(trials.attempts))  # fencing ends the remaining hangs
             self._fence()
             self.seen_end = probes.now()
             self._wait_for_answers(probes)
@@ -137,72 +144,71 @@ class Play:
             ),
         )
 
-    def _rows(self, attempts: list[Attempt]) -> Iterator[CaseResult]:
+    def _rows(self, attempts: list[Attempt]) -> Iterator[PlayedCase]:
         for case in self.one.cases:
             mine = [each for each in attempts if each.case is case]
             predictions = [self._predicted(each) for each in mine]
-            yield CaseResult(
-                label=case.words,
-                predicted=union([each.span for each in predictions]),
-                decided_by=predictions[0].decided_by,
-                measured=tuple(each.seconds for each in mine),
+            yield played_case(
+                case.words,
+                union([each.span for each in predictions]),
+                predictions[0].decided_by,
+                [each.seconds for each in mine],
                 watched=min(self.end - each.began for each in mine),
             )
 
-    def _outcome(self, rows: tuple[CaseResult, ...], observed: Observation) -> ScenarioResult:
+    def _outcome(self, rows: list[PlayedCase], observed: Observation) -> PlayedScenario:
         ledger = observed.ledger
         pooled = self.one.entrance == POOLER
-        return ScenarioResult(
+        cases = [*rows, *self._more(observed)]
+        return PlayedScenario(
             scenario=self.one.name,
             words=self.one.words,
             release=".".join(map(str, self.kernel.release)),
             hz=self.kernel.hz,
-            parameters={} if pooled else self.wishes.parameters,
-            sysctls=self.wishes.sysctls,
-            rows=(*rows, *self._more(observed)),
-            seen=tuple(
-                probe_view.seen(observed, kind, self.seen_takeover) for kind in observed.kinds
+            parameters={} if pooled else dict(self.wishes.parameters),
+            sysctls=dict(self.wishes.sysctls),
+            fits=all(case.fits is not False for case in cases),
+            cases=cases,
+            probes=[probe_view.seen(observed, kind, self.seen_takeover) for kind in observed.kinds],
+            writes=CountedWrites(
+                acknowledged=ledger.acknowledged if ledger else 0,
+                lost=len(ledger.lost) if ledger else 0,
             ),
-            acknowledged=ledger.acknowledged if ledger else 0,
-            lost=len(ledger.lost) if ledger else 0,
-            fenced=None if self.one.fence is None else self.end - self.fault,
+            fenced=None if self.one.fence is None else rounded(self.end - self.fault),
         )
 
-    def _more(self, observed: Observation) -> Iterator[CaseResult]:
+    def _more(self, observed: Observation) -> Iterator[PlayedCase]:
         """Rows that only some scenarios have."""
         if self.one.entrance == "name":
             yield self._name_row(observed)
         if self.one.manager is not None:
-            yield self._election_row()
+            yield played_case(
+                "the next primary",
+                patroni.election(),
+                f"Patroni's ttl = {patroni.TTL}, loop_wait = {patroni.LOOP_WAIT}",
+                [self.takeover - self.fault],
+            )
         if self.one.name == "partition":
             yield self._partition_row(observed)
 
-    def _name_row(self, observed: Observation) -> CaseResult:
+    def _name_row(self, observed: Observation) -> PlayedCase:
         ttl, first = self.wishes.ttl, probe_view.first_by_new(observed)
-        return CaseResult(
-            label="the name points elsewhere",
-            predicted=Band(0.0, ttl / 2, ttl),
-            decided_by=f"the name's TTL = {ttl:g} s",
-            measured=(None if first is None else max(0.0, first - self.seen_takeover),),
+        return played_case(
+            "the name points elsewhere",
+            Band(0.0, ttl / 2, ttl),
+            f"the name's TTL = {ttl:g} s",
+            [None if first is None else max(0.0, first - self.seen_takeover)],
             slack=_COARSE,
             watched=self.seen_end - self.seen_takeover,
         )
 
-    def _election_row(self) -> CaseResult:
-        return CaseResult(
-            label="the next primary",
-            predicted=patroni.election(),
-            decided_by=f"Patroni's ttl = {patroni.TTL}, loop_wait = {patroni.LOOP_WAIT}",
-            measured=(self.takeover - self.fault,),
-        )
-
-    def _partition_row(self, observed: Observation) -> CaseResult:
+    def _partition_row(self, observed: Observation) -> PlayedCase:
         writes = [each.ended for each in probe_view.stale(observed, self.seen_takeover)
                   if each.kind.writes]  # fmt: skip
-        return CaseResult(
-            label="writes to the old primary",
-            predicted=Band.exactly(self.seen_end - self.seen_takeover),
-            decided_by="clients do not learn of the new primary until the old one is fenced",
-            measured=(max(writes, default=self.seen_takeover) - self.seen_takeover,),
+        return played_case(
+            "writes to the old primary",
+            Band.exactly(self.seen_end - self.seen_takeover),
+            "clients do not learn of the new primary until the old one is fenced",
+            [max(writes, default=self.seen_takeover) - self.seen_takeover],
             slack=_COARSE,
         )

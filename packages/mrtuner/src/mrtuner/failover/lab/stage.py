@@ -66,7 +66,6 @@ def _set(name: str, value: int) -> None:
 
 def _play(request: Mapping[str, Any]) -> None:
     from mrtuner.documents import as_builtins
-    from mrtuner.failover.lab.document import played_scenario
 
     one = scenario(request["scenario"])
     wishes = _wishes(request)
@@ -77,7 +76,7 @@ def _play(request: Mapping[str, Any]) -> None:
         pooler.program()
     made = patroni.PatroniLab if one.manager else Lab
     with made(_binaries(request), ttl=wishes.ttl) as lab:
-        _send(result=as_builtins(played_scenario(Play(lab, one, wishes, _progress).run())))
+        _send(result=as_builtins(Play(lab, one, wishes, _progress).run()))
 
 
 def _wishes(request: Mapping[str, Any]) -> Wishes:
