@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count, repeat
 from typing import Any, Final
 
 from mrtuner.failover.lab import patroni, pooler, probe_view
+from mrtuner.failover.lab.control import Request
 from mrtuner.failover.lab.document import (
     CountedWrites,
     PlayedCase,
@@ -38,24 +39,13 @@ _LEAST: Final = 5.0
 _BEYOND: Final = 1.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """How to play a scenario."""
-
-    parameters: Mapping[str, str]  # libpq's, of every client
-    sysctls: Mapping[str, int] = field(default_factory=dict)  # in the clients' namespace
-    within: float = 10.0  # s, the bound a pooler is configured for
-    ttl: float = 5.0  # s, of the DNS name
-    watch: float = 180.0  # s, after which to stop waiting for a hang
-
-
 @dataclass(slots=True)
 class Play:
     """A scenario in progress. Times are from time.monotonic(); `seen_…` from the probes' clock."""
 
     lab: Lab
     one: Scenario
-    wishes: Wishes
+    request: Request
     tell: Callable[[str], None]
     kernel: Kernel = field(default_factory=local)
     fault: float = field(init=False, default=0.0)
@@ -84,7 +74,7 @@ class Play:
         """One connection string per client; each has its own pool if there are pools."""
         if self.one.entrance != POOLER:
             return repeat(self._dsn(self.one.entrance))
-        pooler.start(self.wishes.within)
+        pooler.start(self.request.within)
         return (f"{self._dsn(POOLER)} dbname=pool{number}" for number in count())
 
     def _dsn(self, entrance: str) -> str:
@@ -92,7 +82,7 @@ class Play:
             return f"host=127.0.0.1 port={pooler.PORT} user=postgres dbname=postgres"
         from psycopg.conninfo import make_conninfo
 
-        given: dict[str, Any] = dict(self.wishes.parameters)
+        given: dict[str, Any] = dict(self.request.parameters or {})
         return make_conninfo(self.lab.dsns()[entrance], **given)
 
     def _break(self, trials: Trials, probes: Probes) -> None:
@@ -113,7 +103,7 @@ class Play:
         spans = ((each.began, self._predicted(each).span) for each in attempts)
         ends = [began + span.high + _BEYOND for began, span in spans if span is not None]
         latest = max([*ends, self.takeover + _LEAST])
-        return min(latest, self.fault + self.wishes.watch)
+        return min(latest, self.fault + self.request.watch)
 
     def _fence(self) -> None:
         if self.one.fence is not None:
@@ -138,7 +128,7 @@ class Play:
             attempt.case,
             FaultMoment(
                 situation=situation,
-                within=self.wishes.within,
+                within=self.request.within,
                 fault=max(0.0, self.fault - attempt.began),
                 takeover=self.takeover - attempt.began,
             ),
@@ -165,8 +155,8 @@ class Play:
             words=self.one.words,
             release=".".join(map(str, self.kernel.release)),
             hz=self.kernel.hz,
-            parameters={} if pooled else dict(self.wishes.parameters),
-            sysctls=dict(self.wishes.sysctls),
+            parameters={} if pooled else dict(self.request.parameters or {}),
+            sysctls=dict(self.request.sysctls),
             fits=all(case.fits is not False for case in cases),
             cases=cases,
             probes=[probe_view.seen(observed, kind, self.seen_takeover) for kind in observed.kinds],
@@ -192,7 +182,7 @@ class Play:
             yield self._partition_row(observed)
 
     def _name_row(self, observed: Observation) -> PlayedCase:
-        ttl, first = self.wishes.ttl, probe_view.first_by_new(observed)
+        ttl, first = self.request.ttl, probe_view.first_by_new(observed)
         return played_case(
             "the name points elsewhere",
             Band(0.0, ttl / 2, ttl),
