@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from mrtuner.formats.line import one_line
 from mrtuner.units import MiB
-from mrtuner_pods.formats.model import PUMA, Application, ApplicationFormat
+from mrtuner_pods.formats.model import PUMA, Application
 
 
 def write(application: Application) -> str:
@@ -101,8 +101,3 @@ def _environment(application: Application) -> Iterator[str]:
 
 def _millicores(cpus: float) -> str:
     return f"{round(cpus * 1000)}m"
-
-
-FORMAT = ApplicationFormat(
-    name="kubernetes", summary="a strategic merge patch for a Deployment", write=write
-)
