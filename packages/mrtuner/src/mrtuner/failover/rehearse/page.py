@@ -15,7 +15,6 @@ from mrtuner.failover.rehearse.document import MeasuredHang, RehearsalDocument, 
 from mrtuner.present import figures
 from mrtuner.present.html import rendered
 from mrtuner.rehearsal.page import (
-    NAMES,
     WIDE,
     Moment,
     by_time,
@@ -36,13 +35,8 @@ def page(told: RehearsalDocument) -> str:
     Raises MissingPart without jinja2 or matplotlib.
     """
     ways = [shown(way, moments(way), way.way) for way in told.ways]
-    return rendered(
-        Path(__file__).with_suffix(".html"),
-        told=told,
-        ways=ways,
-        names=NAMES,
-        pretty_prediction=pretty_prediction,
-    )
+    template = Path(__file__).with_suffix(".html")
+    return rendered(template, told=told, ways=ways, pretty_prediction=pretty_prediction)
 
 
 def lines(told: RehearsalDocument) -> Iterator[str]:
