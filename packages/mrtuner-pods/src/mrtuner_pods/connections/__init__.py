@@ -16,16 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact, Missing
-from mrtuner.tuning.gather import flags
 from mrtuner.wording import enumerated
 from mrtuner_pods.connections.compared import compared
 from mrtuner_pods.connections.container.container import Container
 from mrtuner_pods.connections.container.pools import pools
-from mrtuner_pods.connections.database import Database, by_numbers
+from mrtuner_pods.connections.database import Database, numbers
 from mrtuner_pods.connections.formats import resources
 from mrtuner_pods.connections.given import Given
 from mrtuner_pods.connections.judge import Check, judge
@@ -34,9 +33,6 @@ from mrtuner_pods.connections.pgbouncer import pooler as read_pooler
 from mrtuner_pods.connections.rollouts import rollout
 from mrtuner_pods.connections.workloads import Gathered, gather
 from mrtuner_pods.observed.model import PoolerPool, SessionsSeen
-
-if TYPE_CHECKING:
-    from mrtuner.inputs import MachineInputs
 
 __all__ = [
     "Check",
@@ -88,21 +84,6 @@ class PgBouncer:
     pods: int | None = None
     surge: int = 0
     now: tuple[PoolerPool, ...] = ()
-
-
-def numbers(
-    max_connections: int, *, reserved: int | None = None,
-    role_limits: Mapping[str, int] | None = None, database_limits: Mapping[str, int] | None = None,
-    **machine: Unpack[MachineInputs],
-) -> Database:  # fmt: skip
-    """Return a database described by numbers; `machine` is as for `mrtuner.tune`.
-
-    Raises BadValue where the server would not start with them.
-    """
-    return by_numbers(
-        max_connections, flags(**machine), reserved=reserved, role_limits=role_limits,
-        database_limits=database_limits,
-    )  # fmt: skip
 
 
 def check(

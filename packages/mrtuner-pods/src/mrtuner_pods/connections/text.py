@@ -9,8 +9,8 @@ from typing import Final
 from mrtuner.tables import aligned, bulleted
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import not_judged, plural
+from mrtuner_pods.connections.compared import Compared
 from mrtuner_pods.connections.document import (
-    ComparedCount,
     ConnectionLimit,
     ConnectionsOpened,
     CountRead,
@@ -145,7 +145,7 @@ def _expected(told: PodsCheckDocument) -> Iterator[str]:
     yield from _compared(told.compared)
 
 
-def _compared(rows: Sequence[ComparedCount]) -> Iterator[str]:
+def _compared(rows: Sequence[Compared]) -> Iterator[str]:
     """Yield what was counted beside what was seen, after an empty line, for each source."""
     for source in dict.fromkeys(one.source for one in rows):
         yield ""
@@ -157,7 +157,7 @@ def _compared(rows: Sequence[ComparedCount]) -> Iterator[str]:
         yield from _wrapped(f"seen: {source}", "  ")
 
 
-def _compared_row(one: ComparedCount) -> tuple[str, ...]:
+def _compared_row(one: Compared) -> tuple[str, ...]:
     addresses = "–" if one.addresses is None else f"{one.addresses:,}"
     counted = (count(one.rest), count(one.reachable))
     return (one.name, *counted, f"{one.seen:,}", addresses, one.verdict)
