@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 from mrtuner.documents import UNSET, Doc, Document, NotJudged, Struct, UnsetType, convert, field
-from mrtuner.limits.assess import calendar, spans
+from mrtuner.limits.assess import calendar
 from mrtuner.limits.ceilings import CeilingKind, Resource, binding
 from mrtuner.limits.confirmation import CeilingEvidence
 from mrtuner.limits.fleet import FleetPegged
@@ -239,7 +239,10 @@ def _pegged(one: Pegged, series: MetricSeries) -> PeggedResource:
         edge_below=flat.below,
         calm=flat.calm,
         evidence=list(one.evidence),
-        spans=[(start.isoformat(), end.isoformat()) for start, end in spans(one, series)],
+        spans=[
+            (series.at(start).isoformat(), series.at(end).isoformat())
+            for start, end in one.plateau.spans
+        ],
         calendar=calendar(one, series),
     )
 

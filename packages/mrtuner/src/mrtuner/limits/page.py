@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.limits.assess import Limits
-from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, binding
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, binding, sustained
 from mrtuner.limits.document import limits_document
 from mrtuner.limits.levels import DIRECTIONS, PARTS
 from mrtuner.limits.reached import pegged_mask
@@ -146,12 +146,10 @@ def _drawn(known: Sequence[Ceiling], resource: Resource, top: float) -> list[Cei
 def _unknown(answer: Limits) -> list[Ceiling]:
     """Return the levels of unknown ceilings, to be drawn like the others."""
     return [
-        Ceiling(
-            resource=one.resource, part=_UNKNOWN, kind=CeilingKind.SUSTAINED,
-            value=one.plateau.level, source="",
-        )
-        for one in answer.pegged if one.ceiling is None
-    ]  # fmt: skip
+        sustained(one.resource, _UNKNOWN, one.plateau.level, source="")
+        for one in answer.pegged
+        if one.ceiling is None
+    ]
 
 
 def _lines(axes: Axes, drawn: Sequence[Ceiling], unit: float, height: float) -> None:

@@ -8,11 +8,11 @@ unknown here: smallest means fewest vCPUs, then least memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from mrtuner.catalog.classes import InstanceClass, instance_classes
+from mrtuner.catalog.classes import POSTGRES, InstanceClass, instance_classes
 from mrtuner.catalog.volumes import Volume, cpu_baseline, volume_of
 from mrtuner.described import Doc
 from mrtuner.errors import BadValue
@@ -219,14 +219,11 @@ def _any_pegged(series: MetricSeries, findings: Findings) -> Mask:
 
 def _current(instance: InstanceClass) -> Iterator[InstanceClass]:
     """Classes for the same engine, without old generations."""
-    for one in _of_its_engines(instance):
+    known = instance.engines
+    engine = POSTGRES if POSTGRES in known else min(known, default=POSTGRES)
+    for one in instance_classes(engine).values():
         if one.family not in _OLD and one.ebs_baseline_mbps is not None:
             yield one
-
-
-def _of_its_engines(instance: InstanceClass) -> Iterable[InstanceClass]:
-    engine = "postgres" if "postgres" in instance.engines else min(instance.engines, default=None)
-    return instance_classes(engine).values() if engine else instance_classes().values()
 
 
 def _cpus(one: InstanceClass, now: InstanceClass, wanted: Mapping[Resource, Demand]) -> bool:

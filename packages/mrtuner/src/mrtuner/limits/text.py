@@ -73,9 +73,10 @@ def _pegged(one: PeggedResource) -> Iterator[str]:
     else:
         names = enumerated([ceiling.name, *one.others], "or")
         yield f"{resource} at {at}: {one.of_ceiling:.1%} of {names}"
+    surely = "confirmed by other metrics" if one.confirmed else "no other metric confirms it"
     yield (
         f"  {lasting(one.minutes)} in all ({one.share:.0%} of the time), "
-        f"longest stretch {lasting(one.longest_minutes)}; {_surely(one)}"
+        f"longest stretch {lasting(one.longest_minutes)}; {surely}"
     )
     yield from (f"  {said.says}: {said.because}" for said in one.evidence)
 
@@ -84,10 +85,6 @@ def is_long(told: LimitsDocument) -> bool:
     """Whether the data are long enough for a calendar of the week."""
     start, end = (datetime.fromisoformat(at) for at in (told.start, told.end))
     return (end - start).total_seconds() >= _CALENDAR_FROM
-
-
-def _surely(one: PeggedResource) -> str:
-    return "confirmed by other metrics" if one.confirmed else "no other metric confirms it"
 
 
 def _calendar(table: Sequence[Sequence[float]]) -> Iterator[str]:
