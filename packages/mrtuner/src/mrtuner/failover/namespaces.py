@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from shutil import which
 from typing import Final
 
 from mrtuner.errors import MissingPart
@@ -39,7 +40,7 @@ def require() -> None:
     """Raise MissingPart, in one sentence, if namespaces cannot be made."""
     for program, package in (("unshare", "util-linux"), ("nsenter", "util-linux"),
                              ("ip", "iproute2")):  # fmt: skip
-        if not _found(program):
+        if which(program) is None:
             raise MissingPart(f"the program {program} is not installed", f"Install {package}.")
     tried = subprocess.run(
         enter(["ip", "link", "add", "mrtuner0", "type", "veth", "peer", "name", "mrtuner1"]),
@@ -53,12 +54,6 @@ def require() -> None:
 def hint() -> str:
     """The hint if the kernel refuses; it suggests root only to those who are not root."""
     return f"{_PLACE}." if os.geteuid() == 0 else f"{_PLACE}, or as root."
-
-
-def _found(program: str) -> bool:
-    from shutil import which
-
-    return which(program) is not None
 
 
 class Network(AbstractContextManager["Network"]):

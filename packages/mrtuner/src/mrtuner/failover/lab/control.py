@@ -103,7 +103,8 @@ class Session(AbstractContextManager["Session"]):
         for line in self._process.stdout:
             ((what, content),) = json.loads(line).items()
             if what == "error":
-                raise _error(*content)
+                name, message, advice = content
+                raise getattr(errors, name, MrTunerError)(message, advice)
             yield what, content
 
     def _say(self, line: str) -> None:
@@ -146,8 +147,3 @@ def play(request: Request, tell: Callable[[str], None]) -> dict[str, Any]:
                 return result
             tell(content)
         raise session.ended()
-
-
-def _error(name: str, message: str, hint: str) -> MrTunerError:
-    made: MrTunerError = getattr(errors, name, MrTunerError)(message, hint)
-    return made

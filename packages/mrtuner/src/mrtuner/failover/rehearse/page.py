@@ -58,13 +58,10 @@ def moments(way: RehearsedWay) -> tuple[Moment, ...]:
         Moment(mark.at - asked, mark.origin, mark.text, number)
         for number, mark in enumerate(by_time(way.marks), 1)
     ]
-    return in_order([Moment(0.0, "we", "triggered it"), *told, *_reconnected(way), *met(way)])
-
-
-def _reconnected(way: RehearsedWay) -> Iterator[Moment]:
     at = way.moments.reconnect
     if at is not None:
-        yield Moment(at, "client", "a held connection was replaced and got an answer")
+        told.append(Moment(at, "client", "a held connection was replaced and got an answer"))
+    return in_order([Moment(0.0, "we", "triggered it"), *told, *met(way)])
 
 
 def _hangs(way: RehearsedWay) -> Iterator[str]:
