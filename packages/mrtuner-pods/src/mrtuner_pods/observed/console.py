@@ -62,8 +62,9 @@ def configuration(connection: Connection) -> str:
     config = {row["key"]: row["value"] for row in shown(connection, "CONFIG")}
     lines = ["[databases]"]
     for row in shown(connection, "DATABASES"):
-        if row["name"] != _OWN:
-            lines.append(f"{_name(row['name'])} = {_entry(row)}".rstrip())
+        if (name := row["name"]) != _OWN:
+            quoted = name if name == "*" or name.isidentifier() else f'"{name}"'
+            lines.append(f"{quoted} = {_entry(row)}".rstrip())
     lines.append("[pgbouncer]")
     lines += [f"{name} = {config[name]}" for name in _SETTINGS if config.get(name)]
     users = [
@@ -72,10 +73,6 @@ def configuration(connection: Connection) -> str:
     if users:
         lines += ["[users]", *(f"{name} = {entry}" for name, entry in users)]
     return "\n".join(lines) + "\n"
-
-
-def _name(name: str) -> str:
-    return name if name == "*" or name.isidentifier() else f'"{name}"'
 
 
 def _entry(row: Row) -> str:

@@ -268,7 +268,7 @@ def asked(samples: Sequence[float] = (), **given: Unpack[PlanInputs]) -> Questio
     _check_server(question)
     if question.busy > MOST_BUSY:
         raise BadValue(
-            f"{question.rate:g}/s of {_ms(service.mean)} keep {question.busy:,.0f} workers busy, "
+            f"{question.rate:g}/s of {ms(service.mean)} keep {question.busy:,.0f} workers busy, "
             f"more than the {MOST_BUSY:,} that can be simulated",
             "Check the units, or plan a part of the load.",
         )
@@ -313,8 +313,8 @@ def _work(mean: float, said: Mapping[str, Any]) -> Work:
     cpu = said.get("cpu_time", max(0.0, mean - database))
     if cpu + database > mean * (1 + _ROUNDING):
         raise BadValue(
-            f"{_ms(cpu)} of CPU and {_ms(database)} in the database are more than the service "
-            f"time of {_ms(mean)}",
+            f"{ms(cpu)} of CPU and {ms(database)} in the database are more than the service "
+            f"time of {ms(mean)}",
             "Give parts of the mean service time.",
         )
     return Work(cpu=min(1.0, cpu / mean), database=min(1.0, database / mean))
@@ -350,5 +350,5 @@ def _check_server(question: Question) -> None:
         )
 
 
-def _ms(seconds: float) -> str:
+def ms(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms" if seconds < inf else "∞"

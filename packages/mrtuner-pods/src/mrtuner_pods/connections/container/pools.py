@@ -317,7 +317,8 @@ def _in_string(case: _Case) -> Fact[str] | None:
     if string is None or case.main is None or case.known is None:
         return None
     source = case.container.environment[case.main].source
-    if case.known.name == "npgsql" and _no_pooling(string):
+    pooling = string.parameters.get("pooling", "").lower()
+    if case.known.name == "npgsql" and pooling in {"false", "no"}:
         return Fact("0", f"{source}: pooling=false")
     # Without a version, what is there counts: nobody writes a parameter that has no effect.
     own = default.parameters if default is not None and case.version is not None else None
@@ -334,10 +335,6 @@ def _of_query(told: Fact[str] | None, known: Framework) -> Fact[str] | None:
     parameters = dict(parse_qsl(told.value[1:]))
     found = next((parameters[name] for name in known.parameters if name in parameters), None)
     return None if found is None else Fact(found, told.source)
-
-
-def _no_pooling(string: ConnectionString) -> bool:
-    return string.parameters.get("pooling", "").lower() in {"false", "no"}
 
 
 def _named_like_a_pool(environment: Environment) -> Fact[str] | None:
