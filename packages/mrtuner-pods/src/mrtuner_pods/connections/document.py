@@ -131,7 +131,6 @@ class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
 
 
 def pods_check_document(done: Check) -> PodsCheckDocument:
-    """Return a check as its document."""
     from mrtuner_pods.connections.judge import of_workload
     from mrtuner_pods.connections.model import RolloutStage
 

@@ -140,7 +140,6 @@ class _Looks:
     hidden: int = 0  # sessions whose kind, state and address are not shown
 
     def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add one sample."""
         self.count += 1
         self.hidden = max(self.hidden, sum(row["hidden"] for row in rows))
         self.samples.append({})
@@ -167,7 +166,6 @@ class _Looks:
         return tuple(sorted(found, key=lambda one: (-one.sessions, one.application, one.role)))
 
     def doubts(self) -> Iterator[str]:
-        """Yield reasons to doubt the figures."""
         if self.hidden:
             yield (
                 f"{self.hidden} sessions of other roles are hidden: whether they run a statement "

@@ -65,7 +65,6 @@ def plan(
 
 
 def planned(question: Question) -> Plan:
-    """Return the plan for a question."""
     runs = Runs(question)
     found = alternatives(question, runs)
     layout, simulated = _verified(question, runs, best(found).layout)

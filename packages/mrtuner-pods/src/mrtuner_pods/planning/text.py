@@ -352,7 +352,6 @@ def other_heads(told: PodsPlanDocument) -> tuple[str, ...]:
 
 
 def stage_rows(told: PodsPlanDocument) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each stage."""
     for stage in told.stages:
         yield (
             stage.stage,
@@ -363,7 +362,6 @@ def stage_rows(told: PodsPlanDocument) -> Iterator[tuple[str, ...]]:
 
 
 def alternative_rows(told: PodsPlanDocument) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each size of pod."""
     for number, other in enumerate(told.alternatives):
         layout = other.layout
         yield (

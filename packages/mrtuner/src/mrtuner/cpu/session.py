@@ -108,7 +108,6 @@ def planned(
     setup: Setup, *, up_to: str | None, repeats: int, seconds: float, seed: int,
     try_pairs: bool, forced: bool,
 ) -> CpuPlan:  # fmt: skip
-    """Return the plan for this setup."""
     cores = len(setup.topology.cores) or None
     most = most_workers(up_to, setup)
     return CpuPlan(

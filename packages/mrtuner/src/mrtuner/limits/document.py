@@ -180,7 +180,6 @@ class FleetDocument(Document, tag="mrtuner.limits.fleet/1"):
 
 
 def limits_document(found: Limits) -> LimitsDocument:
-    """Return the answer for one instance or server."""
     return LimitsDocument(
         instance=found.name,
         class_name=found.instance.name if found.instance else None,

@@ -85,7 +85,6 @@ def watched_host(tree: Tree, data_directory: PurePosixPath | None) -> WatchedHos
 
 
 def read(of: WatchedHost) -> HostCounters:
-    """Read the counters now."""
     network = None if of.interface is None else traffic(of.tree, of.interface)
     return HostCounters(
         disk=None if of.device is None else counted(of.tree, of.device, of.group),

@@ -72,7 +72,6 @@ def _read(tree: Tree, data_directory: PurePosixPath | None) -> Iterable[Mapping[
 
 
 def rows_of(known: Iterable[Ceiling]) -> Iterator[dict[str, Any]]:
-    """Ceilings as rows of the source."""
     for one in known:
         yield {
             "resource": one.resource.value, "part": one.part, "value": one.value,

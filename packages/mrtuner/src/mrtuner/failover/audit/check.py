@@ -95,7 +95,6 @@ def audit(
 
 
 def judged(connection: Connection, kernel: Kernel, within: float) -> Audited:
-    """Judge one connection."""
     seen = connection.options
     if seen is None:  # without the socket, only one thing is known
         forever = f"{Case.FLIGHT.words}: forever, no keepalive timer is armed"

@@ -16,7 +16,6 @@ _VERDICTS: Final = {True: "fits", False: "DOES NOT FIT", None: "not waited for"}
 
 
 def lines(told: PlayedScenario) -> Iterator[str]:
-    """Yield a scenario as readable lines."""
     yield f"{told.scenario}: {told.words}"
     yield f"Linux {told.release}, HZ {told.hz}; {limits(told)}"
     yield ""

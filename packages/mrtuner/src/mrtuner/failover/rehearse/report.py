@@ -65,7 +65,6 @@ class Rehearsed:
 
 
 def rehearsed(name: str, way: ClientPath, run: Run) -> Rehearsed:
-    """Judge one run."""
     seen, asked = run.observation, run.asked
     return Rehearsed(
         name=name,

@@ -31,7 +31,6 @@ class SelftestTrial:
     keepalive: Keepalive | None = None
 
     def trace(self, kernel: Kernel, path: Path) -> Trace:
-        """The expected trace."""
         if self.case == 1:
             return Connecting(kernel=kernel, user_timeout=self.user_timeout)
         if self.case == 3 and self.keepalive is not None:

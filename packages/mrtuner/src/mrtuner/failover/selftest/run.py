@@ -55,7 +55,6 @@ class SelfTest:
         return all(trial.fits for trial in self.trials)
 
     def lines(self) -> Iterator[str]:
-        """Yield the results as readable lines."""
         from mrtuner.tables import aligned
 
         yield f"Linux {self.release}, HZ {self.hz}, first RTO {self.rto * 1000:g} ms"

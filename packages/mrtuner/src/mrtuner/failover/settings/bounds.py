@@ -84,7 +84,6 @@ class Bounds:
         }
 
     def applied(self, kernel: Kernel) -> Kernel:
-        """Return the kernel with the sysctls applied."""
         values = {name.removeprefix("net.ipv4."): value for name, value in self.sysctls().items()}
         origin = {**kernel.origin, **dict.fromkeys(values, "this advice")}
         return replace(kernel, **values, origin=origin)  # type: ignore[arg-type]
