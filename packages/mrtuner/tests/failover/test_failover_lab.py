@@ -19,10 +19,11 @@ from mrtuner.failover.lab.document import (
     CountedWrites,
     PlayedCase,
     PlayedScenario,
+    ProbedKind,
     played_case,
 )
 from mrtuner.failover.lab.lab import dsn, explained
-from mrtuner.failover.lab.outcome import ProbedKind, union
+from mrtuner.failover.lab.run import union
 from mrtuner.failover.lab.scenarios import SCENARIOS, FaultMoment, scenario
 from mrtuner.failover.lab.text import lines, measured
 from mrtuner.failover.predict import hang_times

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType
-from mrtuner.failover.lab.outcome import ProbedKind, fits
 from mrtuner.failover.predict.document import band
 from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.failover.predict.timer_wheel import Band
@@ -32,6 +31,18 @@ class PlayedCase(Struct):
     fits: Annotated[
         bool | None, Doc("whether all hangs lie in the band; null: not watched for long enough")
     ]
+
+
+class ProbedKind(Struct):
+    """What one kind of probe saw."""
+
+    kind: Annotated[str, Doc("what the probe does")]
+    outage: Annotated[
+        float | None, Doc("the longest time without a good answer; null: it did not end")
+    ]
+    failed: Annotated[int, Doc("attempts that ended with an error")]
+    late: Annotated[int, Doc("attempts answered after more than a second")]
+    stale: Annotated[int, Doc("attempts answered by the old primary after the new one was there")]
 
 
 class CountedWrites(Struct):
@@ -88,5 +99,20 @@ def played_case(
         measured=[rounded(hang) for hang in hangs],
         watched=round(watched, 1),
         slack=slack,
-        fits=fits(predicted, hangs, slack=slack, watched=watched),
+        fits=_fits(predicted, hangs, slack=slack, watched=watched),
     )
+
+
+def _fits(
+    predicted: Band | None, hangs: Sequence[float | None], *, slack: float, watched: float
+) -> bool | None:
+    """Whether all hangs [s] are within `slack` of the band; None if not `watched` long enough.
+
+    A band of None is for ever; a hang of None did not end.
+    """
+    if predicted is None:
+        return all(hang is None for hang in hangs)
+    ended = [hang for hang in hangs if hang is not None]
+    if len(ended) < len(hangs):
+        return None if predicted.low > watched else False
+    return all(predicted.covers(hang, slack=slack) for hang in ended)

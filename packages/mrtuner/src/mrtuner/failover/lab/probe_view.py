@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mrtuner.failover.lab.outcome import ProbedKind
+from mrtuner.failover.lab.document import ProbedKind
 from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind
 
 

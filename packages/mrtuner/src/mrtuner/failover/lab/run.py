@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, repeat
 from typing import Any, Final
 
 from mrtuner.failover.lab import patroni, pooler, probe_view
 from mrtuner.failover.lab.control import Request
-from mrtuner.failover.lab.document import (
-    CountedWrites,
-    PlayedCase,
-    PlayedScenario,
-    played_case,
-)
+from mrtuner.failover.lab.document import CountedWrites, PlayedCase, PlayedScenario, played_case
 from mrtuner.failover.lab.lab import Lab
-from mrtuner.failover.lab.outcome import union
 from mrtuner.failover.lab.scenarios import POOLER, FaultMoment, Scenario
 from mrtuner.failover.lab.trials import Attempt, Trials
 from mrtuner.failover.predict.client import client_with
@@ -202,3 +196,9 @@ class Play:
             [max(writes, default=self.seen_takeover) - self.seen_takeover],
             slack=_COARSE,
         )
+
+
+def union(spans: Sequence[Band | None]) -> Band | None:
+    """Return the band that contains them all; None if any is endless."""
+    known = [span for span in spans if span is not None]
+    return Band.over(known) if len(known) == len(spans) else None
