@@ -19,6 +19,7 @@ from mrtuner.inputs import (
     Input,
     Rate,
     Time,
+    checked,
     declared,
 )
 from mrtuner.inputs import Size as Memory
@@ -247,7 +248,9 @@ def asked(samples: Sequence[float] = (), **given: Unpack[PlanInputs]) -> Questio
 
     `samples` are measured service times [s], instead of `service_time` and `variation`.
     """
-    said = _checked(given)
+    said = checked(given, PLAN_INPUTS)
+    if "rate" not in said:
+        raise BadValue("no rate is given", "Give the requests to be served, such as 400/s.")
     service = _service(samples, said)
     server, work = said.get("server", Server.GUNICORN), _work(service.mean, said)
     now = said.get("now")
@@ -279,19 +282,6 @@ _AS_GIVEN: Final = (
     "pods", "workers", "threads", "database_cpus", "pooler", "max_connections", "master_memory",
     "worker_memory", "pod_memory", "logins",
 )  # fmt: skip
-
-
-def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
-    for name in given.keys() - PLAN_INPUTS.keys():
-        raise TypeError(f"there is no argument {name!r}; there are: {', '.join(PLAN_INPUTS)}")
-    said = {
-        name: PLAN_INPUTS[name].check(name, value)
-        for name, value in given.items()
-        if value is not None
-    }
-    if "rate" not in said:
-        raise BadValue("no rate is given", "Give the requests to be served, such as 400/s.")
-    return said
 
 
 def _service(samples: Sequence[float], said: Mapping[str, Any]) -> Times:
