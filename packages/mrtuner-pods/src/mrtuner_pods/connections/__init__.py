@@ -18,9 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mrtuner.errors import BadValue, UsageError
+from mrtuner.errors import UsageError
 from mrtuner.facts import Fact, Missing
-from mrtuner.wording import enumerated
 from mrtuner_pods.connections.compared import compared
 from mrtuner_pods.connections.container.container import Container
 from mrtuner_pods.connections.container.pools import pools
@@ -31,7 +30,7 @@ from mrtuner_pods.connections.judge import Check, judge
 from mrtuner_pods.connections.model import Other, Pooler, Rollout, RolloutStage, Workload
 from mrtuner_pods.connections.pgbouncer import pooler as read_pooler
 from mrtuner_pods.connections.rollouts import rollout
-from mrtuner_pods.connections.workloads import Gathered, gather
+from mrtuner_pods.connections.workloads import Gathered, gather, refuse_unknown
 from mrtuner_pods.observed.model import PoolerPool, SessionsSeen
 
 __all__ = [
@@ -117,7 +116,7 @@ def check(
     )
     if fleet is not None:
         _add_fleet(fleet, given, found)
-    _refuse_unknown(direct, found)
+    refuse_unknown(direct, found.workloads)
     if not found.workloads and not found.poolers and not found.unjudged and not others:
         raise UsageError(
             "nothing there connects to a database",
@@ -137,15 +136,6 @@ def check(
         rows, unsure = compared(done, sessions)
         done = replace(done, compared=(*done.compared, *rows), unjudged=(*done.unjudged, *unsure))
     return done
-
-
-def _refuse_unknown(direct: Sequence[str], found: Gathered) -> None:
-    there = {one.name for one in found.workloads}
-    for name in direct:
-        if name not in there:
-            raise BadValue(
-                f"there is no workload {name}", f"There are: {enumerated(sorted(there))}."
-            )
 
 
 def _others(others: Mapping[str, int]) -> list[Other]:

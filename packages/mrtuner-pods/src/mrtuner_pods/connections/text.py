@@ -13,7 +13,6 @@ from mrtuner_pods.connections.compared import Compared
 from mrtuner_pods.connections.document import (
     ConnectionLimit,
     ConnectionsOpened,
-    CountRead,
     PodsCheckDocument,
 )
 from mrtuner_pods.connections.judge import count
@@ -58,7 +57,8 @@ def check(told: PodsCheckDocument) -> Iterator[str]:
     yield from bulleted("notes", told.notes)
     yield ""
     yield "where each number was read"
-    yield from _numbers(told.numbers)
+    for one in told.numbers:
+        yield from _wrapped(f"{one.of}: {one.name} {count(one.value)} ({one.source})", "  ")
 
 
 def verdict(told: PodsCheckDocument) -> str:
@@ -282,14 +282,6 @@ def _memory(needs: MemoryNeeded) -> str:
     if needs.work_mem is not None:
         return f"{said}; here work_mem can then be {pretty_bytes(needs.work_mem)}"
     return said
-
-
-# Numbers.
-
-
-def _numbers(numbers: Sequence[CountRead]) -> Iterator[str]:
-    for one in numbers:
-        yield from _wrapped(f"{one.of}: {one.name} {count(one.value)} ({one.source})", "  ")
 
 
 def _wrapped(text: str, indent: str) -> Iterator[str]:

@@ -450,14 +450,10 @@ def _warn_of_few(case: _Case, size: Fact[Count], overflow: Fact[int]) -> None:
 def _tell(container: Container, known: Framework | None, found: Found) -> None:
     if known is not None and known.note:
         found.notes.append(f"{known.title}: {known.note}")
-    found.notes += [
-        f"{container.where}: {absent} is not available: a pool size in it would win over what "
-        "was read"
-        for absent in container.absent
-    ]
+    absent = [f"{container.where}: {one}" for one in container.absent]
     found.notes += [
         f"{source} is not available: a pool size in it would win over what was read"
-        for source in _without_value(container)
+        for source in (*absent, *_without_value(container))
     ]
 
 
