@@ -125,8 +125,7 @@ def _busiest(total: Values) -> Values:
 def _shade_pegged(axes: Axes, answer: Limits, resource: Resource) -> None:
     """Draw a band behind the hours at a ceiling."""
     series = answer.series
-    masks = [pegged_mask(answer.findings.pegged, one, series.points) for one in _TOGETHER[resource]]
-    mask = numpy().logical_or.reduce(masks)
+    mask = pegged_mask(answer.findings.pegged, _TOGETHER[resource], series.points)
     hole = max(series.points // _COLUMNS, 1)
     for start, end in runs(mask, hole=hole):
         axes.axvspan(start * series.step / 86_400, end * series.step / 86_400,

@@ -25,7 +25,7 @@ from mrtuner.stats.plateaus import numpy
 from mrtuner.units import MiB
 
 if TYPE_CHECKING:
-    from mrtuner.stats.plateaus import Mask, Values
+    from mrtuner.stats.plateaus import Values
 
 #: Headroom of a new ceiling above the highest level at which load was held down.
 HEADROOM: Final = 1.25
@@ -187,8 +187,8 @@ def _at_most(
     queue = series.metrics.get(WAITING if series.apart else "DiskQueueDepth")
     if resource not in DISK or operations is None or queue is None:
         return None
-    there = pegged_mask(findings.pegged, resource, series.points)
-    anywhere = there | _any_pegged(series, findings)
+    there = pegged_mask(findings.pegged, [resource], series.points)
+    anywhere = pegged_mask(findings.pegged, DISK, series.points)
     quiet = ~anywhere & (operations > 0) & np.isfinite(queue)
     at = there & (operations > 0) & np.isfinite(queue)
     if at.sum() < 3 or quiet.sum() < 20:
@@ -208,13 +208,6 @@ def _median(queue: Values, operations: Values) -> float:
 def _of_sums(waiting: Values, operations: Values) -> float:
     """The ratio for sessions, from sums: they are few and often none, so a median would be zero."""
     return float(waiting.sum() / operations.sum())
-
-
-def _any_pegged(series: MetricSeries, findings: Findings) -> Mask:
-    np = numpy()
-    masks = [pegged_mask(findings.pegged, resource, series.points) for resource in DISK]
-    found: Mask = np.logical_or.reduce(masks)
-    return found
 
 
 def _current(instance: InstanceClass) -> Iterator[InstanceClass]:
