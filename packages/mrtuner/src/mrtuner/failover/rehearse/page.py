@@ -25,8 +25,6 @@ from mrtuner.rehearsal.page import (
 )
 from mrtuner.tables import aligned, bulleted
 
-__all__ = ["lines", "moments", "page"]
-
 
 @figures.for_every_screen()
 def page(told: RehearsalDocument) -> str:
