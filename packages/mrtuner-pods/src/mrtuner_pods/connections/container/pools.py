@@ -82,7 +82,11 @@ def pools(container: Container, given: Given) -> Found:
     found = Found()
     said = container.said(given.pool, "--pool")
     named = container.said(given.framework, "--framework")
-    strings = dict(_connection_strings(container.environment))
+    strings = {
+        name: string
+        for name, one in container.environment.items()
+        if one.value and (string := parsed(one.value)) is not None
+    }
     if said is None and named is None:
         for application in uncounted():
             if is_of_image(container.image, application.images) or any(
@@ -221,13 +225,6 @@ def _libpq(container: Container, name: str) -> str | None:
 def _application(string: ConnectionString) -> str | None:
     named = ("application_name", "applicationname", "application name")
     return next((string.parameters[one] for one in named if one in string.parameters), None)
-
-
-def _connection_strings(environment: Environment) -> Iterator[tuple[str, ConnectionString]]:
-    for name, one in environment.items():
-        found = parsed(one.value) if one.value else None
-        if found is not None:
-            yield name, found
 
 
 def _mains(strings: Mapping[str, ConnectionString]) -> list[str | None]:

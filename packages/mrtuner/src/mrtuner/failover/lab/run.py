@@ -58,7 +58,9 @@ class Play:
             trials.wait(self._until(trials.attempts))
             self.end = time.monotonic()
             rows = list(self._rows(trials.attempts))  # fencing ends the remaining hangs
-            self._fence()
+            if self.one.fence is not None:
+                self.tell("fencing the old primary")
+                self.one.fence(self.lab)
             self.seen_end = probes.now()
             self._wait_for_answers(probes)
             observed = probes.finish()
@@ -98,11 +100,6 @@ class Play:
         ends = [began + span.high + _BEYOND for began, span in spans if span is not None]
         latest = max([*ends, self.takeover + _LEAST])
         return min(latest, self.fault + self.request.watch)
-
-    def _fence(self) -> None:
-        if self.one.fence is not None:
-            self.tell("fencing the old primary")
-            self.one.fence(self.lab)
 
     def _wait_for_answers(self, probes: Probes) -> None:
         """Wait until each kind of probe has been answered after the end."""
