@@ -106,9 +106,7 @@ def _crunchy(one: Resource) -> OperatedPooler:
 def _made(
     one: Resource, pods: Place, usual: int, host: str, settings: dict[str, Any], *, name: str
 ) -> OperatedPooler:  # fmt: skip
-    number = pods.whole(1)
-    desired = Fact(usual, f"{one.where}: default of the operator") if number is None else (
-        Fact(number, pods.source))  # fmt: skip
+    desired = pods.counted(usual, f"{one.where}: default of the operator", least=1)
     quarter = Fact(QUARTER, "default of Kubernetes")
     workload = Workload(name=one.name, kind=one.kind, where=one.where, pools=(),
                         rollout=rollout(desired, quarter, quarter))  # fmt: skip
