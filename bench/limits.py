@@ -24,12 +24,12 @@ from mrtuner.aws import cloudwatch
 from mrtuner.aws.rows import Instance
 from mrtuner.aws.session import Account
 from mrtuner.limits import limits
-from mrtuner.limits.examples.truth import Case
 from mrtuner.limits.fleet import fleet
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "packages" / "mrtuner" / "tests" / "limits"))
 
 from limits_generate import case
+from limits_truth import Case
 
 DAYS = 14
 #: Different cases; a fleet repeats them.

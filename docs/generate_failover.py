@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from mrtuner.documents import convert
 from mrtuner.failover.lab import page as failover_lab_page
-from mrtuner.failover.lab.document import PlayedScenario
-from mrtuner.failover.lab.outcome import ProbedKind
+from mrtuner.failover.lab.document import PlayedScenario, ProbedKind
 from mrtuner.failover.lab.text import cells, limits
 from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.present import figures

@@ -134,9 +134,9 @@ def test_what_runtimes_count() -> None:
         group=OWN, quota=Fraction(5, 2), source="cpu.max", own=True, share=0.0, throttled=0.0
     )
     measured = seen(process(0.1), bounds=(four,), quotas=(own, quota(ABOVE, 1, 0.0)))
-    counted = {one.runtime.name.partition(" ")[0]: one.cpus for one in beliefs(measured)[::-1]}
+    counted = {one.runtime.partition(" ")[0]: one.cpus for one in beliefs(measured)[::-1]}
     assert counted == {"Python": 8, "Ruby": 4, "Puma": 2, "Go": 4, "JVM": 3, "Node.js": 4}
-    by_version = {one.runtime.name: one.cpus for one in beliefs(measured)}
+    by_version = {one.runtime: one.cpus for one in beliefs(measured)}
     assert by_version["Python 3.13 os.process_cpu_count"] == 4
     assert by_version["Go 1.25"] == 3
     assert by_version["Node.js os.availableParallelism, libuv 1.51"] == 2
@@ -147,7 +147,7 @@ def test_this_python_counts_as_we_say() -> None:
     (here,) = [
         one.cpus
         for one in beliefs(measure(Tree(), [os.getpid()], 0.01))
-        if one.runtime.name.startswith("Python os.cpu_count")
+        if one.runtime.startswith("Python os.cpu_count")
     ]
     assert here == os.cpu_count()
 

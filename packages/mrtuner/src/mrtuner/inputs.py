@@ -404,13 +404,13 @@ def declared(inputs: type) -> dict[str, Input]:
 MACHINE: Final[Mapping[str, Input]] = declared(MachineInputs)
 
 
-def checked(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values given, as the rules use them.
+def checked(given: Mapping[str, Any], known: Mapping[str, Input] = MACHINE) -> dict[str, Any]:
+    """Return the values given of these inputs, as they are used.
 
     Raises BadValue for an invalid value, TypeError for an unknown name.
     """
-    for name in given.keys() - MACHINE.keys():
-        raise TypeError(f"there is no argument {name!r}; there are: {', '.join(MACHINE)}")
+    for name in given.keys() - known.keys():
+        raise TypeError(f"there is no argument {name!r}; there are: {', '.join(known)}")
     return {
-        name: MACHINE[name].check(name, value) for name, value in given.items() if value is not None
+        name: known[name].check(name, value) for name, value in given.items() if value is not None
     }

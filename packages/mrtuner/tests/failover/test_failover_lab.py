@@ -15,14 +15,15 @@ from mrtuner.documents import as_builtins, convert
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.lab.control import Request, sysctl
 from mrtuner.failover.lab.dns_resolver import Resolver
-from mrtuner.failover.lab.document import PlayedScenario, played_scenario
-from mrtuner.failover.lab.lab import dsn, explained
-from mrtuner.failover.lab.outcome import (
-    CaseResult,
+from mrtuner.failover.lab.document import (
+    CountedWrites,
+    PlayedCase,
+    PlayedScenario,
     ProbedKind,
-    ScenarioResult,
-    union,
+    played_case,
 )
+from mrtuner.failover.lab.lab import dsn, explained
+from mrtuner.failover.lab.run import union
 from mrtuner.failover.lab.scenarios import SCENARIOS, FaultMoment, scenario
 from mrtuner.failover.lab.text import lines, measured
 from mrtuner.failover.predict import hang_times
@@ -35,10 +36,8 @@ from mrtuner.failover.predict.timer_wheel import Band
 LAB = "mrtuner.failover.lab/1"
 
 
-def row(predicted: Band | None, *hangs: float | None, watched: float = 10.0) -> CaseResult:
-    return CaseResult(
-        label="a case", predicted=predicted, decided_by="x", measured=hangs, watched=watched
-    )  # fmt: skip
+def row(predicted: Band | None, *hangs: float | None, watched: float = 10.0) -> PlayedCase:
+    return played_case("a case", predicted, "x", hangs, watched=watched)
 
 
 def test_a_hang_fits_in_its_band_and_a_tenth_of_a_second_beside_it() -> None:
@@ -75,14 +74,14 @@ def test_measured_hangs_are_said_with_their_number() -> None:
 
 
 def test_an_outcome_is_said_from_its_document_alone() -> None:
-    outcome = ScenarioResult(
+    outcome = PlayedScenario(
         scenario="frozen", words="it froze", release="6.18", hz=250,
-        parameters={"connect_timeout": "2"},
-        sysctls={"net.ipv4.tcp_retries2": 5}, rows=(row(None, None, watched=8.0),),
-        seen=(ProbedKind(kind="new connection, read", outage=None, failed=3, late=2, stale=1),),
-        acknowledged=9, lost=4, fenced=8.25,
+        parameters={"connect_timeout": "2"}, fits=True,
+        sysctls={"net.ipv4.tcp_retries2": 5}, cases=[row(None, None, watched=8.0)],
+        probes=[ProbedKind(kind="new connection, read", outage=None, failed=3, late=2, stale=1)],
+        writes=CountedWrites(acknowledged=9, lost=4), fenced=8.25,
     )  # fmt: skip
-    told = json.loads(json.dumps(as_builtins(played_scenario(outcome))))
+    told = json.loads(json.dumps(as_builtins(outcome)))
     assert_valid({"schema": LAB, "scenarios": [told]}, LAB)
     text = "\n".join(lines(convert(told, PlayedScenario)))
     assert "frozen: it froze" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from mrtuner.failover.lab.outcome import ProbedKind
+from mrtuner.failover.lab.document import ProbedKind
 from mrtuner.failover.lab.probe_view import first_by_new, seen, stale
 from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind, ServerIdentity
 

@@ -14,8 +14,9 @@ from conftest import PASSWORD, NewCluster
 from mrtuner.errors import ConnectError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.rehearsal.document import probe_log
+from mrtuner.rehearsal.ledger import SCHEMA_PREFIX
 from mrtuner.rehearsal.observation import USUAL, Gap, Observation, ProbeKind
-from mrtuner.rehearsal.probes import SCHEMA_PREFIX, Probes, Schedule
+from mrtuner.rehearsal.probes import Probes, Schedule
 from servers import sql
 from waiting import until
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import pytest
 
+from mrtuner.documents import convert
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.path import Path
 from mrtuner.failover.predict.tcp_timers import Connecting, Keepalive, Unacknowledged, Waiting
-from mrtuner.failover.selftest.cases import SHORT, WHOLE, SelftestTrial, trial
-
-EVERY = [each for batch in (SHORT, *WHOLE) for each in batch.trials]
+from mrtuner.failover.selftest.cases import SHORT, WHOLE, Batch, SelftestTrial
 
 
-@pytest.mark.parametrize("one", EVERY, ids=lambda one: f"{one.case}-{one.setting}")
-def test_a_trial_survives_its_way_to_the_stage(one: SelftestTrial) -> None:
-    assert trial(json.loads(json.dumps(one.to_dict()))) == one
+@pytest.mark.parametrize("batch", [SHORT, *WHOLE])
+def test_a_batch_survives_its_way_to_the_stage(batch: Batch) -> None:
+    assert convert(json.loads(json.dumps(asdict(batch))), Batch) == batch
 
 
 def test_the_whole_grid_has_every_setting_measured_for_the_reference() -> None:

@@ -18,9 +18,10 @@ from enum import StrEnum
 from typing import Final, Literal, Protocol
 
 from limits_generate import case
+from limits_truth import Case
 
 from mrtuner.limits.ceilings import CeilingKind, ceilings
-from mrtuner.limits.examples.truth import Case, Limiter
+from mrtuner.limits.examples.simulate import Limiter
 from mrtuner.limits.reached import Pegged, reached_ceilings
 
 NEAR = 0.03

@@ -15,11 +15,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from limits_batch import Bucket, holds, limits_of, operations
+from limits_truth import Case
 
 from mrtuner.catalog.classes import InstanceClass, instance_classes
 from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.limits.ceilings import Resource
-from mrtuner.limits.examples.truth import Case, Limiter
+from mrtuner.limits.examples.simulate import Limiter
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import numpy
 from mrtuner.units import KiB

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from limits_truth import Case
+
 from mrtuner.catalog.classes import InstanceClass, instance_classes
 from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.limits.ceilings import BURST_MINUTES, Resource
-from mrtuner.limits.examples.truth import Case, Limiter
+from mrtuner.limits.examples.simulate import Limiter
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import numpy, runs
 from mrtuner.units import KiB

@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from limits_truth import Case
+
 from mrtuner.catalog.classes import InstanceClass, instance_classes
 from mrtuner.catalog.volumes import Volume, before_december_2019, volume_of
 from mrtuner.limits.ceilings import BURST_MINUTES, Resource
-from mrtuner.limits.examples.simulate import PARTS, Cap, Demand, Manner, simulate
-from mrtuner.limits.examples.truth import Case, Limiter
+from mrtuner.limits.examples.simulate import PARTS, Cap, Demand, Limiter, Manner, simulate
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import numpy, runs
 from mrtuner.units import KiB

@@ -18,8 +18,8 @@ from mrtuner.limits import Resource, limits
 from mrtuner.limits.document import fleet_document
 from mrtuner.limits.examples.week import CLASS, simulated_week
 from mrtuner.limits.fleet import METRICS, fleet, instances
-from mrtuner.limits.fleet_text import lines
 from mrtuner.limits.metrics.fetch import fetch, fetch_all
+from mrtuner.limits.text import fleet_lines
 from rdstune.lab import Lab
 
 #: The example from 7:30 on: half an hour of calm, then the day at 213 MB/s.
@@ -111,7 +111,7 @@ def test_a_fleet_is_judged_from_two_calls(three: Lab, began: datetime) -> None:
     assert rows["new"].unknown == "CloudWatch has no data for new in that period"
     told = fleet_document(list(rows.values()), began, now)
     assert told.instances[-1].instance == "new"
-    text = list(lines(told))
+    text = list(fleet_lines(told))
     assert any("instance throughput, before December 2019" in line for line in text)
     assert any(line.startswith("2 of 3 instances reached a limit") for line in text)
     assert text[0] == "not judged: 1 x CloudWatch has no data for new in that period"

@@ -21,12 +21,13 @@ from limits_lab.observed import held, longest, observe
 from limits_lab.physics import STEP, Limit, Run, levels, run, wait_for
 from limits_lab.scenarios import KINDS, QUIET, minutes, scenario
 from limits_lab.workload import Disk, Job, Stream, paced
+from limits_truth import Case
 from numpy.typing import NDArray
 
 from mrtuner.catalog.classes import instance_class
 from mrtuner.catalog.volumes import volume
 from mrtuner.limits import Resource
-from mrtuner.limits.examples.truth import Case, Limiter
+from mrtuner.limits.examples.simulate import Limiter
 
 HOUR = 3600 // STEP
 DISK = Disk(base=0.001, single=100e6)

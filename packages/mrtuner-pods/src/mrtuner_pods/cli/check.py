@@ -301,17 +301,18 @@ def _require(given: Any) -> None:
 
 def _database(given: Any, account: Account) -> Database:
     from mrtuner.tuning.gather import flags
-    from mrtuner_pods.connections.database import by_numbers, of_instance, of_server
+    from mrtuner_pods.connections.database import numbers, of_instance, of_server
 
     target: str | None = given["database"]
     machine = {name: given[name] for name in ("memory", "cpus", "workload", "postgres")}
-    said = flags(**machine)
     if target is None:
-        return by_numbers(
-            given["max_connections"], said, reserved=given["reserved"],
+        return numbers(
+            given["max_connections"], reserved=given["reserved"],
             role_limits=_by_name(given["role_limit"], "--role-limit", empty=True),
             database_limits=_by_name(given["database_limit"], "--database-limit", empty=True),
+            **machine,
         )  # fmt: skip
+    said = flags(**machine)
     kind = kind_of(target)
     if kind is TargetKind.RDS:
         return of_instance(instance_named(target), said, account)

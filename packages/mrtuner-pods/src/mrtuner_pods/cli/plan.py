@@ -14,8 +14,6 @@ from mrtuner_pods.formats import NAMES
 from mrtuner_pods.planning.inputs import PLAN_INPUTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mrtuner_pods.planning.document import PodsPlanDocument
     from mrtuner_pods.planning.present import Present
 
@@ -82,12 +80,14 @@ def command(
     prerequisites.require(*(["matplotlib"] if picture else []), page=html)
     from mrtuner_pods.planning import plan
     from mrtuner_pods.planning.document import plan_document
+    from mrtuner_pods.planning.samples import read
 
     seen = observing.observed({name: given.pop(name) for name in observing.NAMES}, given["rate"])
     now = _present(manifests, deployment, given["server"])
     if measure_logins is not None:
         given["logins"] = _logins(measure_logins, given["logins"])
-    made = plan(() if samples is None else _read(samples), observed=seen, present=now, **given)
+    times = () if samples is None else read(samples)
+    made = plan(times, observed=seen, present=now, **given)
     told = plan_document(made)
     if html is not None:
         from mrtuner_pods.planning.page import page
@@ -117,12 +117,6 @@ def _present(
 
     read = [one for each in manifest.read_all(manifests) for one in resources(each.text, each.name)]
     return present(read, deployment, None if server is None else Server(server))
-
-
-def _read(path: Path) -> Sequence[float]:
-    from mrtuner_pods.planning.samples import read
-
-    return read(path)
 
 
 def _logins(dsn: str, given: float | None) -> float:

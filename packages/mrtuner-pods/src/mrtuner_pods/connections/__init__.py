@@ -16,27 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any
 
-from mrtuner.errors import BadValue, UsageError
+from mrtuner.errors import UsageError
 from mrtuner.facts import Fact, Missing
-from mrtuner.tuning.gather import flags
-from mrtuner.wording import enumerated
 from mrtuner_pods.connections.compared import compared
 from mrtuner_pods.connections.container.container import Container
 from mrtuner_pods.connections.container.pools import pools
-from mrtuner_pods.connections.database import Database, by_numbers
+from mrtuner_pods.connections.database import Database, numbers
 from mrtuner_pods.connections.formats import resources
 from mrtuner_pods.connections.given import Given
 from mrtuner_pods.connections.judge import Check, judge
 from mrtuner_pods.connections.model import Other, Pooler, Rollout, RolloutStage, Workload
 from mrtuner_pods.connections.pgbouncer import pooler as read_pooler
 from mrtuner_pods.connections.rollouts import rollout
-from mrtuner_pods.connections.workloads import Gathered, gather
+from mrtuner_pods.connections.workloads import Gathered, gather, refuse_unknown
 from mrtuner_pods.observed.model import PoolerPool, SessionsSeen
-
-if TYPE_CHECKING:
-    from mrtuner.inputs import MachineInputs
 
 __all__ = [
     "Check",
@@ -90,21 +85,6 @@ class PgBouncer:
     now: tuple[PoolerPool, ...] = ()
 
 
-def numbers(
-    max_connections: int, *, reserved: int | None = None,
-    role_limits: Mapping[str, int] | None = None, database_limits: Mapping[str, int] | None = None,
-    **machine: Unpack[MachineInputs],
-) -> Database:  # fmt: skip
-    """Return a database described by numbers; `machine` is as for `mrtuner.tune`.
-
-    Raises BadValue where the server would not start with them.
-    """
-    return by_numbers(
-        max_connections, flags(**machine), reserved=reserved, role_limits=role_limits,
-        database_limits=database_limits,
-    )  # fmt: skip
-
-
 def check(
     database: Database, manifests: Sequence[Manifest] = (), *,
     fleet: Fleet | None = None, pgbouncer: PgBouncer | None = None,
@@ -136,7 +116,7 @@ def check(
     )
     if fleet is not None:
         _add_fleet(fleet, given, found)
-    _refuse_unknown(direct, found)
+    refuse_unknown(direct, found.workloads)
     if not found.workloads and not found.poolers and not found.unjudged and not others:
         raise UsageError(
             "nothing there connects to a database",
@@ -156,15 +136,6 @@ def check(
         rows, unsure = compared(done, sessions)
         done = replace(done, compared=(*done.compared, *rows), unjudged=(*done.unjudged, *unsure))
     return done
-
-
-def _refuse_unknown(direct: Sequence[str], found: Gathered) -> None:
-    there = {one.name for one in found.workloads}
-    for name in direct:
-        if name not in there:
-            raise BadValue(
-                f"there is no workload {name}", f"There are: {enumerated(sorted(there))}."
-            )
 
 
 def _others(others: Mapping[str, int]) -> list[Other]:

@@ -53,11 +53,8 @@ class KubernetesObjects:
 
     def _scaled_object(self, one: Resource) -> None:
         target = one.at("spec", "scaleTargetRef")
-        most = one.at("spec", "maxReplicaCount")
-        number = most.whole(1)
-        found = Fact(KEDA_MOST, f"{one.where}: default of KEDA, maxReplicaCount")
-        if number is not None:
-            found = Fact(number, most.source)
+        why = f"{one.where}: default of KEDA, maxReplicaCount"
+        found = one.at("spec", "maxReplicaCount").counted(KEDA_MOST, why, least=1)
         kind = str(target.at("kind").value or "Deployment")
         key = (kind, one.namespace, str(target.at("name").value))
         self.scalers.setdefault(key, []).append(found)
@@ -83,9 +80,7 @@ class KubernetesObjects:
                 f"{replicas.source}: {number} is more than its autoscaler's {most.value} "
                 f"({most.source}): each time the manifest is applied, there are that many pods"
             )
-        if number is None:
-            return Fact(1, f"{resource.where}: default of Kubernetes, replicas")
-        return Fact(number, replicas.source)
+        return replicas.counted(1, f"{resource.where}: default of Kubernetes, replicas")
 
     def budget(self, resource: Resource) -> Resource | None:
         """The PodDisruptionBudget that selects a workload's pods, if there is one."""

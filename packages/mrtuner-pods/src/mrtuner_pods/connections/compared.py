@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
+from mrtuner.described import Doc, document_name
 from mrtuner.facts import Missing
 from mrtuner.wording import enumerated, plural
 from mrtuner_pods.connections.judge import Check
@@ -28,18 +29,26 @@ Verdict = Literal["too low", "too high", "as counted", "not known"]
 _POOLER: Final = "PgBouncer"
 
 
+@document_name("ComparedCount")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """One workload, several that cannot be told apart, or an application that was not counted."""
+    """What was counted for a workload beside the sessions that the database saw."""
 
-    name: str
-    workloads: tuple[str, ...]  # none: no workload of these can have opened them
-    rest: Count  # connections counted without a rollout; None: unbounded
-    reachable: Count  # at the stage that was checked
-    seen: int  # the most sessions at one moment
-    addresses: int | None  # that they came from; None: not known
-    verdict: Verdict
-    source: str
+    name: Annotated[
+        str,
+        Doc("the workload, several that cannot be told apart, or an application with its role"),
+    ]
+    workloads: Annotated[
+        tuple[str, ...], Doc("these workloads; empty: none of them can have opened them")
+    ]
+    rest: Annotated[Count, Doc("connections counted without a rollout; null: unbounded")]
+    reachable: Annotated[Count, Doc("those of the stage that was checked; null: unbounded")]
+    seen: Annotated[int, Doc("the most sessions at one moment; of a history, the busy ones")]
+    addresses: Annotated[int | None, Doc("that they came from; null: not known")]
+    verdict: Annotated[
+        Verdict, Doc("of the count; a history, which has no idle sessions, shows only too low")
+    ]
+    source: Annotated[str, Doc("who saw the sessions, and when")]
 
 
 @dataclass(slots=True)

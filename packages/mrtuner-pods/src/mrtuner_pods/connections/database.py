@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from mrtuner.catalog import parameters
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
 from mrtuner.postgres.reserved import OF_RDS, RESERVED
-from mrtuner.tuning.gather import Flags, described, live
+from mrtuner.tuning.gather import Flags, described, flags, live
 from mrtuner.units import Bytes
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
     from mrtuner.checks.state import ConnectionLimit
     from mrtuner.host.model import Host
+    from mrtuner.inputs import MachineInputs
     from mrtuner.postgres.connect import Connection
     from mrtuner.postgres.model import Server
     from mrtuner.tuning.situation import Situation
@@ -58,15 +59,17 @@ class Database:
         return max(0, self.max_connections.value - kept)
 
 
-def by_numbers(
-    max_connections: int, said: Flags, *, reserved: int | None = None,
+def numbers(
+    max_connections: int, *, reserved: int | None = None,
     role_limits: Mapping[str, int] | None = None, database_limits: Mapping[str, int] | None = None,
+    **machine: Unpack[MachineInputs],
 ) -> Database:  # fmt: skip
-    """Return a database described by numbers; by default, it reserves what its version does.
+    """Return a database described by numbers; `machine` is as for `mrtuner.tune`.
 
-    Raises BadValue where the server would not start with them.
+    By default, it reserves what its version does. Raises BadValue where the server would not start
+    with them.
     """
-    situation = described(said).situation
+    situation = described(flags(**machine)).situation
     if not 1 <= max_connections <= _MOST:
         raise BadValue(
             f"max_connections {max_connections} is out of range",
@@ -191,14 +194,14 @@ def of_instance(name: str, said: Flags, account: Account) -> Database:
         parameter: value(parameter) for parameter in (*RESERVED, *OF_RDS)
         if values.get(parameter) or by_default.get(parameter)
     }  # fmt: skip
-    flags = replace(said, memory=said.memory or Bytes(memory.low), cpus=said.cpus or kind.vcpus,
+    known = replace(said, memory=said.memory or Bytes(memory.low), cpus=said.cpus or kind.vcpus,
                     postgres=major)  # fmt: skip
     return Database(
         where=f"{name} ({instance.class_name})",
         host=instance.host,
         max_connections=value("max_connections"),
         reserved=reserved,
-        situation=described(flags).situation,
+        situation=described(known).situation,
         notes=(
             f"DBInstanceClassMemory of {instance.class_name}: {memory}; its lower bound is used",
             *_waiting(name, group, instance.groups[0].status),

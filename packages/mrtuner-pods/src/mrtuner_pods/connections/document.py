@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from mrtuner.documents import Doc, Document, NotJudged, Struct, convert, field
+from mrtuner_pods.connections.compared import Compared
 from mrtuner_pods.connections.model import LimitKind
 from mrtuner_pods.connections.remedies import WaysToFit
 from mrtuner_pods.observed.model import OpenSessions, PoolerPool
@@ -80,27 +81,6 @@ class MostSeen(Struct):
     source: Annotated[str, Doc("the history, and when")]
 
 
-class ComparedCount(Struct):
-    """What was counted for a workload beside the sessions that the database saw."""
-
-    name: Annotated[
-        str,
-        Doc("the workload, several that cannot be told apart, or an application with its role"),
-    ]
-    workloads: Annotated[
-        list[str], Doc("these workloads; empty: none of them can have opened them")
-    ]
-    rest: Annotated[int | None, Doc("connections counted without a rollout; null: unbounded")]
-    reachable: Annotated[int | None, Doc("those of the stage that was checked; null: unbounded")]
-    seen: Annotated[int, Doc("the most sessions at one moment; of a history, the busy ones")]
-    addresses: Annotated[int | None, Doc("that they came from; null: not known")]
-    verdict: Annotated[
-        Literal["too low", "too high", "as counted", "not known"],
-        Doc("of the count; a history, which has no idle sessions, shows only too low"),
-    ]
-    source: Annotated[str, Doc("who saw the sessions, and when")]
-
-
 class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
     """Written by `mrtuner pods check --json`."""
 
@@ -146,12 +126,11 @@ class PodsCheckDocument(Document, tag="mrtuner.pods.check/1"):
         list[NotJudged], Doc("what could not be counted: the numbers are the least there can be")
     ] = field(default_factory=list)
     compared: Annotated[
-        list[ComparedCount], Doc("with sessions seen; empty without `--observe` and `--history`")
+        list[Compared], Doc("with sessions seen; empty without `--observe` and `--history`")
     ] = field(default_factory=list)
 
 
 def pods_check_document(done: Check) -> PodsCheckDocument:
-    """Return a check as its document."""
     from mrtuner_pods.connections.judge import of_workload
     from mrtuner_pods.connections.model import RolloutStage
 
@@ -185,7 +164,7 @@ def pods_check_document(done: Check) -> PodsCheckDocument:
         pools=list(done.pooler.now if done.pooler else ()),
         seen=None if done.seen is None else convert(done.seen, MostSeen),
         unjudged=[convert(one, NotJudged) for one in done.unjudged],
-        compared=[convert(one, ComparedCount) for one in done.compared],
+        compared=list(done.compared),
     )  # fmt: skip
 
 

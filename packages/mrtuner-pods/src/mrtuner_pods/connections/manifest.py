@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
+from mrtuner.facts import Fact
 from mrtuner_pods.connections.given import at_least
 
 if TYPE_CHECKING:
@@ -124,6 +125,11 @@ class Place:
                 "Use only digits, without quotes: 1000, not 1e3.",
             )
         return at_least(least, value, self.source)
+
+    def counted(self, default: int, why: str, least: int = 0) -> Fact[int]:
+        """Return `whole` with its source; `default` and `why` where nothing is written."""
+        number = self.whole(least)
+        return Fact(default, why) if number is None else Fact(number, self.source)
 
 
 def documents(text: str, file: str) -> list[object]:

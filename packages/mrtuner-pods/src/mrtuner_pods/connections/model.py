@@ -107,8 +107,6 @@ class Workload:
     where: str  # file and line, or the options
     rollout: Rollout
     pools: tuple[Pool, ...]
-    notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
 
     @property
     def per_pod(self) -> Count:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -107,19 +106,12 @@ def _crunchy(one: Resource) -> OperatedPooler:
 def _made(
     one: Resource, pods: Place, usual: int, host: str, settings: dict[str, Any], *, name: str
 ) -> OperatedPooler:  # fmt: skip
-    number = pods.whole(1)
-    desired = Fact(usual, f"{one.where}: default of the operator") if number is None else (
-        Fact(number, pods.source))  # fmt: skip
+    desired = pods.counted(usual, f"{one.where}: default of the operator", least=1)
     quarter = Fact(QUARTER, "default of Kubernetes")
     workload = Workload(name=one.name, kind=one.kind, where=one.where, pools=(),
                         rollout=rollout(desired, quarter, quarter))  # fmt: skip
-    lines = "\n".join(_lines(settings))
+    lines = "\n".join(f"{key} = {value}" for key, value in settings.items())
     text = f"[databases]\n* = host={host}\n[pgbouncer]\n{lines}"
     return OperatedPooler(
         workload=workload, text=text, where=f"{one.where} {one.kind} {one.name}", name=name
     )
-
-
-def _lines(settings: dict[str, Any]) -> Iterator[str]:
-    for name, value in settings.items():
-        yield f"{name} = {value}"

@@ -41,7 +41,7 @@ class Login:
 
 def pooler(
     text: str, file: str, rollout: Rollout, workloads: Sequence[Workload], *,
-    processes: Fact[int] | None = None, waits: bool = False,
+    waits: bool = False,
 ) -> Pooler:  # fmt: skip
     """Return the pooler that a pgbouncer.ini describes, for the workloads that go through it.
 
@@ -79,7 +79,7 @@ def pooler(
     return Pooler(
         where=file,
         rollout=rollout,
-        processes=processes or Fact(1, "one process per pod"),
+        processes=Fact(1, "one process per pod"),
         max_client_conn=settings.number("max_client_conn", least=1),
         pools=tuple(pools),
         database_limits=limits,

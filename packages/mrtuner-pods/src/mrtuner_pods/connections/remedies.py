@@ -100,15 +100,18 @@ def remedies(
     """Return the three ways to fit the connections at a stage; `limits[0]` is max_connections."""
     reachable, usable = limits[0].demand[stage], limits[0].capacity
     reserved = database.max_connections.value - usable
-    price = _Prices(database.situation, reserved)
+
+    def needed(sessions: int) -> MemoryNeeded:
+        return _needed(database.situation, sessions, reserved)
+
     new = _pooler(workloads, others, pooler, usable, stage=stage, expected=expected)
     enough = reachable is not None and usable < reachable <= MOST_SESSIONS - reserved
     return WaysToFit(
-        now=price.of(usable),
+        now=needed(usable),
         fewer=tuple(_lowest(one for limit in limits for one in _fewer(limit, stage))),
         pooler=new,
-        pooler_needs=None if new is None else price.of(new.servers + _lasting(others)),
-        larger=price.of(reachable) if enough and reachable is not None else None,
+        pooler_needs=None if new is None else needed(new.servers + _lasting(others)),
+        larger=needed(reachable) if enough and reachable is not None else None,
     )
 
 
@@ -196,29 +199,21 @@ def _pooler(
     )
 
 
-class _Prices:
-    """What sessions need, by the budget of one situation."""
-
-    def __init__(self, situation: Situation, reserved: int) -> None:
-        self.situation, self.reserved = situation, reserved
-
-    def of(self, sessions: int) -> MemoryNeeded:
-        """What this many sessions of applications need."""
-        wanted = replace(
-            self.situation, connections=replace(self.situation.connections, wanted=sessions)
-        )
-        least = least_memory(wanted)
-        answer = solve(wanted) if wanted.memory is not None else None
-        priced = wanted if wanted.memory is not None or least is None else (
-            replace(wanted, memory=Memory(least)))  # fmt: skip
-        return MemoryNeeded(
-            sessions=sessions,
-            max_connections=sessions + self.reserved,
-            memory=least,
-            work_mem=answer.work_mem if answer is not None and answer.holds else None,
-            fits=None if answer is None else answer.holds,
-            price=_price(priced),
-        )
+def _needed(situation: Situation, sessions: int, reserved: int) -> MemoryNeeded:
+    """What this many sessions of applications need, by the budget of one situation."""
+    wanted = replace(situation, connections=replace(situation.connections, wanted=sessions))
+    least = least_memory(wanted)
+    answer = solve(wanted) if wanted.memory is not None else None
+    priced = wanted if wanted.memory is not None or least is None else (
+        replace(wanted, memory=Memory(least)))  # fmt: skip
+    return MemoryNeeded(
+        sessions=sessions,
+        max_connections=sessions + reserved,
+        memory=least,
+        work_mem=answer.work_mem if answer is not None and answer.holds else None,
+        fits=None if answer is None else answer.holds,
+        price=_price(priced),
+    )
 
 
 def _price(situation: Situation) -> Bytes | None:

@@ -29,7 +29,7 @@ def rollout_of(
     resource: Resource, pod: Place, known: KubernetesObjects, given: Given, warnings: list[str]
 ) -> Rollout:
     """Return the rollout of a workload; contradictions are added to the warnings."""
-    grace = _grace(pod)
+    grace = pod.at("terminationGracePeriodSeconds").counted(_GRACE, "default of Kubernetes")
     if resource.kind in (*ENDING, SCALED_JOB):
         return _ending(resource, grace, given)
     if is_per_node(resource):
@@ -174,9 +174,7 @@ def _scaled_job(resource: Resource, grace: Fact[int]) -> Rollout:
     Source: KEDA 2.15, Scaling Jobs: maxReplicaCount 100, rollout.strategy default.
     """
     most = resource.at("spec", "maxReplicaCount")
-    number = most.whole()
-    jobs = Fact(KEDA_MOST, "default of KEDA, maxReplicaCount") if number is None else (
-        Fact(number, most.source))  # fmt: skip
+    jobs = most.counted(KEDA_MOST, "default of KEDA, maxReplicaCount")
     each = _at_once(resource.at("spec", "jobTargetRef"))
     if each.value != 1:
         source = f"{jobs.value} ({jobs.source}) x {each.value} ({each.source})"
@@ -201,12 +199,6 @@ def disrupted(budget: Resource, desired: int) -> Fact[int]:
         return Fact(desired, f"{budget.where}: neither maxUnavailable nor minAvailable")
     kept = _part(Fact(str(least.value), least.source), desired, up=True)
     return Fact(max(0, desired - kept.value), kept.source)
-
-
-def _grace(pod: Place) -> Fact[int]:
-    place = pod.at("terminationGracePeriodSeconds")
-    said = place.whole()
-    return Fact(_GRACE, "default of Kubernetes") if said is None else Fact(said, place.source)
 
 
 def _at_once(job: Place) -> Fact[int]:

@@ -9,11 +9,10 @@ from typing import Final
 from mrtuner.tables import aligned, bulleted
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import not_judged, plural
+from mrtuner_pods.connections.compared import Compared
 from mrtuner_pods.connections.document import (
-    ComparedCount,
     ConnectionLimit,
     ConnectionsOpened,
-    CountRead,
     PodsCheckDocument,
 )
 from mrtuner_pods.connections.judge import count
@@ -58,7 +57,8 @@ def check(told: PodsCheckDocument) -> Iterator[str]:
     yield from bulleted("notes", told.notes)
     yield ""
     yield "where each number was read"
-    yield from _numbers(told.numbers)
+    for one in told.numbers:
+        yield from _wrapped(f"{one.of}: {one.name} {count(one.value)} ({one.source})", "  ")
 
 
 def verdict(told: PodsCheckDocument) -> str:
@@ -145,7 +145,7 @@ def _expected(told: PodsCheckDocument) -> Iterator[str]:
     yield from _compared(told.compared)
 
 
-def _compared(rows: Sequence[ComparedCount]) -> Iterator[str]:
+def _compared(rows: Sequence[Compared]) -> Iterator[str]:
     """Yield what was counted beside what was seen, after an empty line, for each source."""
     for source in dict.fromkeys(one.source for one in rows):
         yield ""
@@ -157,7 +157,7 @@ def _compared(rows: Sequence[ComparedCount]) -> Iterator[str]:
         yield from _wrapped(f"seen: {source}", "  ")
 
 
-def _compared_row(one: ComparedCount) -> tuple[str, ...]:
+def _compared_row(one: Compared) -> tuple[str, ...]:
     addresses = "–" if one.addresses is None else f"{one.addresses:,}"
     counted = (count(one.rest), count(one.reachable))
     return (one.name, *counted, f"{one.seen:,}", addresses, one.verdict)
@@ -282,14 +282,6 @@ def _memory(needs: MemoryNeeded) -> str:
     if needs.work_mem is not None:
         return f"{said}; here work_mem can then be {pretty_bytes(needs.work_mem)}"
     return said
-
-
-# Numbers.
-
-
-def _numbers(numbers: Sequence[CountRead]) -> Iterator[str]:
-    for one in numbers:
-        yield from _wrapped(f"{one.of}: {one.name} {count(one.value)} ({one.source})", "  ")
 
 
 def _wrapped(text: str, indent: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -79,7 +79,8 @@ def gather(resources: Sequence[Resource], given: Given) -> Gathered:
             found.unjudged.append(Missing(f"{one.kind} {one.name}", "its kind is not known"))
         elif (unknown := may_connect(one)) is not None:
             found.unjudged.append(unknown)
-    _refuse_unknown_names(found, resources, given)
+    there = {one.name for one in resources}
+    refuse_unknown(sorted(given.names() - there), found.workloads)
     return found
 
 
@@ -177,10 +178,10 @@ def _refuse_twice(resources: Sequence[Resource]) -> None:
             )
 
 
-def _refuse_unknown_names(found: Gathered, resources: Sequence[Resource], given: Given) -> None:
-    there = {one.name for one in resources}
-    for name in sorted(given.names() - there):
-        workloads = enumerated(one.name for one in found.workloads)
-        raise BadValue(
-            f"there is no workload {name}", f"There are: {workloads}." if workloads else None
-        )
+def refuse_unknown(names: Iterable[str], workloads: Sequence[Workload]) -> None:
+    """Raise BadValue for a name that is not one of these workloads'."""
+    there = enumerated(one.name for one in workloads)
+    for name in names:
+        if all(one.name != name for one in workloads):
+            hint = f"There are: {there}." if there else None
+            raise BadValue(f"there is no workload {name}", hint)

@@ -1,38 +1,30 @@
-"""A planned application in its own tools' formats: Kubernetes, servers, poolers, pools.
-
-    text = render("puma", application)
-
-To add a format, add a module here with a FORMAT, and its place in the list below.
-"""
+"""A planned application in its own tools' formats: Kubernetes, servers, poolers, pools."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from mrtuner.formats.line import known
-from mrtuner_pods.formats import (
-    gunicorn,
-    hikaricp,
-    kubernetes,
-    pgbouncer,
-    puma,
-    sqlalchemy,
-    unicorn,
-)
-from mrtuner_pods.formats.model import Application, ApplicationFormat, Deployment
+from mrtuner_pods.formats import kubernetes, pools, servers
+from mrtuner_pods.formats.model import Application, Deployment
 
 __all__ = ["FORMATS", "NAMES", "Application", "Deployment", "render"]
 
-_KNOWN: Final[Mapping[str, ApplicationFormat]] = {
-    module.FORMAT.name: module.FORMAT
-    for module in (kubernetes, gunicorn, puma, unicorn, pgbouncer, hikaricp, sqlalchemy)
+_WRITERS: Final[Mapping[str, tuple[str, Callable[[Application], str]]]] = {
+    "kubernetes": ("a strategic merge patch for a Deployment", kubernetes.write),
+    "gunicorn": ("gunicorn.conf.py", servers.gunicorn),
+    "puma": ("config/puma.rb", servers.puma),
+    "unicorn": ("config/unicorn.rb", servers.unicorn),
+    "pgbouncer": ("pgbouncer.ini", pools.pgbouncer),
+    "hikaricp": ("hikari.properties", pools.hikaricp),
+    "sqlalchemy": ("SQLAlchemy's create_engine()", pools.sqlalchemy),
 }
 
 #: Name → one-line summary.
 FORMATS: Final[Mapping[str, str]] = MappingProxyType(
-    {name: one.summary for name, one in _KNOWN.items()}
+    {name: summary for name, (summary, _) in _WRITERS.items()}
 )
 NAMES: Final = tuple(FORMATS)
 
@@ -43,4 +35,5 @@ def render(format: str, application: Application) -> str:
     Raises BadValue for an unknown format; Refused if the format is for another server, or if a
     value that it needs is unknown.
     """
-    return _KNOWN[known(format, NAMES)].write(application)
+    _, write = _WRITERS[known(format, NAMES)]
+    return write(application)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from mrtuner.formats.line import one_line
 from mrtuner.units import MiB
-from mrtuner_pods.formats.model import PUMA, Application, ApplicationFormat
+from mrtuner_pods.formats.model import PUMA, Application
 
 
 def write(application: Application) -> str:
@@ -35,13 +35,13 @@ def _rows(application: Application) -> Iterator[str]:
     yield "          resources:"
     yield "            requests:"
     yield "              # p95 of the CPU use in each second at the planned rate"
-    yield f'              cpu: "{_millicores(application.cpu_request)}"'
+    yield f'              cpu: "{millicores(application.cpu_request)}"'
     if memory:
         yield f"              memory: {memory}"
     yield "            limits:"
     yield f"              # {one_line(application.cpu_because)}"
     limit = application.cpu_limit
-    quoted = "null" if limit is None else f'"{_millicores(limit)}"'
+    quoted = "null" if limit is None else f'"{millicores(limit)}"'
     yield f"              cpu: {quoted}"
     if memory:
         yield "              # master and workers at their peaks"
@@ -99,10 +99,6 @@ def _environment(application: Application) -> Iterator[str]:
             yield "              valueFrom: null"
 
 
-def _millicores(cpus: float) -> str:
+def millicores(cpus: float) -> str:
+    """Return CPUs as Kubernetes writes them: ``1250m``."""
     return f"{round(cpus * 1000)}m"
-
-
-FORMAT = ApplicationFormat(
-    name="kubernetes", summary="a strategic merge patch for a Deployment", write=write
-)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,12 +53,3 @@ class Application:
                 f"this plan is for {self.server}; {format} configures {enumerated(servers, 'or')}",
                 f"Plan with --server {next(iter(servers))}.",
             )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationFormat:
-    """A way to write an application's settings."""
-
-    name: str
-    summary: str
-    write: Callable[[Application], str]

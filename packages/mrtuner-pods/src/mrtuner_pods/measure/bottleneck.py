@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import fmean
 from typing import Final
 
 from mrtuner.host.cpus import counted_cpus
@@ -166,8 +165,8 @@ def _by_one_thread(seen: Measurement) -> Bottleneck | None:
 
 def _by_nothing_of_the_cpu(seen: Measurement) -> Bottleneck:
     used = f"it used {seen.cpu:.2f} CPUs, and nothing kept it from using more"
-    queue = fmean(seen.waiting) if seen.waiting else 0.0
-    if queue >= _QUEUE:
+    queue = seen.queue
+    if queue is not None and queue >= _QUEUE:
         return Bottleneck(
             cause=Cause.ELSEWHERE,
             evidence=(used, f"{queue:.1f} connections waited to be accepted, on average"),

@@ -7,7 +7,7 @@ from typing import Annotated
 from mrtuner.documents import Doc, Document, Struct, convert
 from mrtuner_pods.measure.bottleneck import Cause, held_back
 from mrtuner_pods.measure.reading import Measurement
-from mrtuner_pods.measure.runtimes import beliefs, usable
+from mrtuner_pods.measure.runtimes import RuntimeBelief, beliefs, usable
 
 
 class MeasuredProcess(Struct):
@@ -32,15 +32,6 @@ class MeasuredQuota(Struct):
     throttled: Annotated[
         float | None, Doc("seconds per second for which it stopped them, over all CPUs")
     ]
-
-
-class RuntimeBelief(Struct):
-    """How many CPUs a runtime counts in this place."""
-
-    runtime: Annotated[str, Doc("what counts")]
-    cpus: Annotated[int, Doc("how many it counts")]
-    how: Annotated[str, Doc("which CPUs it counts")]
-    source: Annotated[str, Doc("where this is documented")]
 
 
 class HeldBack(Document, tag="mrtuner.pods.measure/1"):
@@ -82,7 +73,7 @@ def held_back_document(seen: Measurement) -> HeldBack:
         seconds=seen.seconds, cpu=seen.cpu, usable=None if can_have is None else float(can_have),
         online=seen.online, allowed=seen.narrowest[0] if seen.narrowest else None,
         delay=seen.delay, idle=seen.idle, steal=seen.steal,
-        waiting=sum(seen.waiting) / len(seen.waiting) if seen.waiting else None,
+        waiting=seen.queue,
         processes=[convert(one, MeasuredProcess) for one in seen.processes],
         quotas=[
             MeasuredQuota(
@@ -92,11 +83,7 @@ def held_back_document(seen: Measurement) -> HeldBack:
             for one in seen.quotas
         ],
         hidden=list(seen.hidden),
-        beliefs=[
-            RuntimeBelief(runtime=one.runtime.name, cpus=one.cpus, how=one.runtime.how,
-                          source=one.runtime.source)
-            for one in beliefs(seen)
-        ],
+        beliefs=list(beliefs(seen)),
         accepted=seen.rate or seen.opened,
         accept_wait=seen.accept_wait,
     )  # fmt: skip

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
 from mrtuner.host.cgroup import parse_cgroup
-from mrtuner.host.tree import Tree, names_in
+from mrtuner.host.tree import Tree
 from mrtuner.wording import enumerated
+from mrtuner_pods.measure import processes
 
 #: Shorter ids could be parts of other names.
 _SHORTEST: Final = 12
@@ -115,11 +116,11 @@ def chosen(
 
 def _processes(tree: Tree, container: PodContainer) -> list[int]:
     return [
-        int(name)
-        for name in filter(str.isdecimal, names_in(tree.at("/proc")))
+        pid
+        for pid in processes.every(tree)
         if any(
             container.ident in part
-            for member in parse_cgroup(tree.peek(f"/proc/{name}/cgroup") or "")
+            for member in parse_cgroup(tree.peek(f"/proc/{pid}/cgroup") or "")
             for part in member.path.parts
         )
     ]

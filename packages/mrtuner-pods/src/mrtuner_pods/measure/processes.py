@@ -27,13 +27,18 @@ class ThreadTimes:
     delay: float | None  # ready to run, on no CPU: others ran, or a quota was used up
 
 
+def every(tree: Tree) -> list[int]:
+    """Return all processes that are visible."""
+    return [int(name) for name in names_in(tree.at("/proc")) if name.isdecimal()]
+
+
 def family(tree: Tree, pid: int) -> list[int]:
     """Return a process and all its descendants that are visible."""
     parents: dict[int, list[int]] = {}
-    for name in filter(str.isdecimal, names_in(tree.at("/proc"))):
-        fields = _stat(tree, f"/proc/{name}")
+    for one in every(tree):
+        fields = _stat(tree, f"/proc/{one}")
         if len(fields) > 1:
-            parents.setdefault(int(fields[1]), []).append(int(name))
+            parents.setdefault(int(fields[1]), []).append(one)
     found, todo = [], [pid]
     while todo:
         found.append(one := todo.pop(0))
@@ -61,7 +66,7 @@ def named(tree: Tree, pattern: str) -> list[int]:
     """Return the processes, except our own, whose name or command line matches this pattern."""
     wanted = re.compile(pattern)
     found = []
-    for pid in map(int, filter(str.isdecimal, names_in(tree.at("/proc")))):
+    for pid in every(tree):
         line = (tree.peek(f"/proc/{pid}/cmdline") or "").replace("\0", " ").strip()
         if pid != os.getpid() and wanted.search(f"{name_of(tree, pid) or ''} {line}"):
             found.append(pid)

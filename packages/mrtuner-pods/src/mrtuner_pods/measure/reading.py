@@ -6,18 +6,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import fmean
 from typing import Final
 
+from mrtuner.counter_resets import growth
 from mrtuner.errors import UsageError
 from mrtuner.host.cgroup import ControlGroup, lineage
 from mrtuner.host.counters import CpuTimes, Throttling, busy_by_cpu, throttling
-from mrtuner.host.cpus import Bound, bounds
+from mrtuner.host.cpus import Bound, bounds, narrowest
 from mrtuner.host.tree import Tree
 from mrtuner_pods.measure import processes
 from mrtuner_pods.measure.processes import ThreadTimes
 
 #: Between two looks at the queues of listening sockets [s].
 _LOOK: Final = 0.1
+_NEW: Final = ThreadTimes(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +66,18 @@ class Measurement:
     rate: float | None = None  # connections a second that they accept, where the caller knows it
 
     @property
+    def queue(self) -> float | None:
+        """Connections that waited to be accepted, on average."""
+        return fmean(self.waiting) if self.waiting else None
+
+    @property
     def accept_wait(self) -> float | None:
         """Mean time of a connection in the queue [s], by Little's law: its length over the rate.
 
         The rate of a network namespace counts all that listen there: the wait is at least this.
         """
-        rate = self.rate or self.opened
-        if not self.waiting or not rate:
-            return None
-        return sum(self.waiting) / len(self.waiting) / rate
+        rate, queue = self.rate or self.opened, self.queue
+        return None if queue is None or not rate else queue / rate
 
     @property
     def cpu(self) -> float:
@@ -93,13 +99,7 @@ class Measurement:
     @property
     def narrowest(self) -> tuple[int, Bound] | None:
         """How many CPUs the process may run on, and what narrowed them last."""
-        found: tuple[frozenset[int], Bound] | None = None
-        for bound in self.bounds:
-            limit = bound.limit.value
-            if isinstance(limit, frozenset):
-                both = limit if found is None else found[0] & limit
-                if both and (found is None or len(both) < len(found[0])):
-                    found = both, bound
+        found = narrowest(self.bounds)
         return None if found is None else (len(found[0]), found[1])
 
 
@@ -138,7 +138,9 @@ def measure(
     after = _read(first, pids, groups, clock)
     above = lineage(first, "cpu")
     passed = after.at - before.at
-    allowed = _allowed(limits)
+    found = narrowest(limits)
+    allowed = None if found is None else found[0]
+    opened = growth(before.opened, after.opened)
     return Measurement(
         seconds=passed,
         processes=tuple(_uses(tree, before, after, passed)),
@@ -148,7 +150,7 @@ def measure(
         idle=_of_cpus(before, after, allowed, passed, lambda one: one.idle + one.iowait),
         steal=_of_cpus(before, after, allowed, passed, lambda one: one.steal),
         waiting=None if sockets is None else tuple(waiting),
-        opened=_opened(before, after, passed),
+        opened=None if opened is None else opened / passed,
         rate=rate,
     )
 
@@ -158,12 +160,6 @@ def require(tree: Tree, pid: int) -> int:
     if processes.name_of(tree, pid) is None:
         raise UsageError(f"there is no process {pid}", "List processes with ps -e.")
     return pid
-
-
-def _opened(before: _Reading, after: _Reading, passed: float) -> float | None:
-    if before.opened is None or after.opened is None or after.opened < before.opened:
-        return None
-    return (after.opened - before.opened) / passed
 
 
 def _read(
@@ -194,12 +190,9 @@ def _uses(tree: Tree, before: _Reading, after: _Reading, passed: float) -> list[
     uses = []
     for pid, threads in after.threads.items():
         known = before.threads.get(pid, {})
-        cpu = [now.cpu - _cpu(known.get(tid)) for tid, now in threads.items()]
-        delays = [
-            now.delay - _delay(known.get(tid))
-            for tid, now in threads.items()
-            if now.delay is not None
-        ]
+        pairs = [(known.get(tid, _NEW), now) for tid, now in threads.items()]
+        cpu = [now.cpu - then.cpu for then, now in pairs]
+        delays = [now.delay - (then.delay or 0.0) for then, now in pairs if now.delay is not None]
         uses.append(
             ProcessUse(
                 pid=pid,
@@ -210,14 +203,6 @@ def _uses(tree: Tree, before: _Reading, after: _Reading, passed: float) -> list[
             )
         )
     return sorted(uses, key=lambda one: (-one.cpu, one.pid))
-
-
-def _cpu(times: ThreadTimes | None) -> float:
-    return times.cpu if times else 0.0
-
-
-def _delay(times: ThreadTimes | None) -> float:
-    return (times.delay or 0.0) if times else 0.0
 
 
 def _quota_uses(
@@ -237,11 +222,6 @@ def _quota_uses(
             group=bound.group, quota=bound.limit.value, source=bound.limit.source,
             own=bound.group in own, share=share, throttled=throttled,
         )  # fmt: skip
-
-
-def _allowed(limits: Iterable[Bound]) -> frozenset[int] | None:
-    sets = [one.limit.value for one in limits if isinstance(one.limit.value, frozenset)]
-    return frozenset.intersection(*sets) if sets else None
 
 
 def _of_cpus(

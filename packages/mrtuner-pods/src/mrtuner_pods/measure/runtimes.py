@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
-from typing import Final
+from typing import Annotated, Final
 
+from mrtuner.described import Doc
 from mrtuner_pods.measure.reading import Measurement
 
 
@@ -40,11 +41,6 @@ def _at_most(known: Counted, rounded: Callable[[Fraction], int], least: int = 1)
     return min(known.allowed, max(least, rounded(known.own_quota)))
 
 
-def _of_puma(known: Counted) -> int:
-    quota = known.own_quota
-    return known.allowed if quota is None else min(known.allowed, floor(quota))
-
-
 RUNTIMES: Final = (
     Runtime(
         name="Python os.cpu_count, gunicorn's (2 x cores) + 1", counts=lambda known: known.online,
@@ -60,8 +56,9 @@ RUNTIMES: Final = (
         how="CPUs it may run on", source="docs.ruby-lang.org, Etc.nprocessors",
     ),
     Runtime(
-        name="Puma workers :auto (concurrent-ruby 1.3.1)", counts=_of_puma,
-        how="its own quota, rounded down", source="concurrent-ruby#1038; puma#3827",
+        name="Puma workers :auto (concurrent-ruby 1.3.1)", how="its own quota, rounded down",
+        counts=lambda known: _at_most(known, floor, least=0),
+        source="concurrent-ruby#1038; puma#3827",
     ),
     Runtime(
         name="Go to 1.24", counts=lambda known: known.allowed,
@@ -87,14 +84,16 @@ RUNTIMES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Belief:
+class RuntimeBelief:
     """How many CPUs a runtime counts in this place."""
 
-    runtime: Runtime
-    cpus: int
+    runtime: Annotated[str, Doc("what counts")]
+    cpus: Annotated[int, Doc("how many it counts")]
+    how: Annotated[str, Doc("which CPUs it counts")]
+    source: Annotated[str, Doc("where this is documented")]
 
 
-def beliefs(seen: Measurement) -> tuple[Belief, ...]:
+def beliefs(seen: Measurement) -> tuple[RuntimeBelief, ...]:
     """Return what each runtime would count where these processes run; none if that is unknown."""
     if seen.narrowest is None or seen.online is None:
         return ()
@@ -102,7 +101,10 @@ def beliefs(seen: Measurement) -> tuple[Belief, ...]:
         online=seen.online, allowed=seen.narrowest[0],
         own_quota=next((one.quota for one in seen.quotas if one.own), None),
     )  # fmt: skip
-    return tuple(Belief(runtime=one, cpus=one.counts(known)) for one in RUNTIMES)
+    return tuple(
+        RuntimeBelief(runtime=one.name, cpus=one.counts(known), how=one.how, source=one.source)
+        for one in RUNTIMES
+    )
 
 
 def usable(seen: Measurement) -> Fraction | None:

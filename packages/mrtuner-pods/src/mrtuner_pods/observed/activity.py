@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact, Missing
 from mrtuner.wording import enumerated
-from mrtuner_pods.observed.model import Login, Observed, OpenSessions, SessionsSeen
+from mrtuner_pods.observed.model import Login, Observed, OpenSessions, SessionsSeen, in_database
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -52,17 +52,11 @@ def watched(
         most = int(connection.execute("SHOW max_connections").fetchone()[0])  # type: ignore[index]
     rows = looks.rows()
     chosen = _chosen(rows, application, required=rate is not None)
-    database_time = None
-    if rate is not None:
-        busy = sum(one.active for one in chosen)
-        named = enumerated(sorted({one.application or "unnamed" for one in chosen}))
-        database_time = Fact(
-            busy / rate,
-            f"pg_stat_activity, {looks.count} looks: {busy:.3g} sessions of {named} run a "
-            f"statement / {rate:g} requests/s",
-        ) if busy else None  # fmt: skip
+    busy = sum(one.active for one in chosen)
+    named = enumerated(sorted({one.application or "unnamed" for one in chosen}))
+    what = f"{busy:.3g} sessions of {named} run a statement"
     return Observed(
-        database_time=database_time,
+        database_time=in_database(busy, rate, f"pg_stat_activity, {looks.count} looks: {what}"),
         max_connections=Fact(most, "max_connections of the server"),
         sessions=rows,
         warnings=tuple(looks.doubts()),
@@ -140,7 +134,6 @@ class _Looks:
     hidden: int = 0  # sessions whose kind, state and address are not shown
 
     def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add one sample."""
         self.count += 1
         self.hidden = max(self.hidden, sum(row["hidden"] for row in rows))
         self.samples.append({})
@@ -167,7 +160,6 @@ class _Looks:
         return tuple(sorted(found, key=lambda one: (-one.sessions, one.application, one.role)))
 
     def doubts(self) -> Iterator[str]:
-        """Yield reasons to doubt the figures."""
         if self.hidden:
             yield (
                 f"{self.hidden} sessions of other roles are hidden: whether they run a statement "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue, ConnectError
 from mrtuner.facts import Fact
-from mrtuner_pods.observed.model import Observed, PoolerPool
+from mrtuner_pods.observed.model import Observed, PoolerPool, in_database
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -62,8 +62,9 @@ def configuration(connection: Connection) -> str:
     config = {row["key"]: row["value"] for row in shown(connection, "CONFIG")}
     lines = ["[databases]"]
     for row in shown(connection, "DATABASES"):
-        if row["name"] != _OWN:
-            lines.append(f"{_name(row['name'])} = {_entry(row)}".rstrip())
+        if (name := row["name"]) != _OWN:
+            quoted = name if name == "*" or name.isidentifier() else f'"{name}"'
+            lines.append(f"{quoted} = {_entry(row)}".rstrip())
     lines.append("[pgbouncer]")
     lines += [f"{name} = {config[name]}" for name in _SETTINGS if config.get(name)]
     users = [
@@ -72,10 +73,6 @@ def configuration(connection: Connection) -> str:
     if users:
         lines += ["[users]", *(f"{name} = {entry}" for name, entry in users)]
     return "\n".join(lines) + "\n"
-
-
-def _name(name: str) -> str:
-    return name if name == "*" or name.isidentifier() else f'"{name}"'
 
 
 def _entry(row: Row) -> str:
@@ -171,15 +168,11 @@ def _of_growth(
     waiting = sum(one.waiting for one in pools)
     if waiting:
         warnings.append(f"{where}: {waiting} clients are waiting for a server connection")
-    database_time = None
-    if rate:
-        database_time = Fact(
-            busy / rate,
-            f"SHOW STATS of {where}: {busy:.3g} s per second in statements / {rate:g} requests/s",
-        )
     sizes = [int(row["pool_size"]) for row in databases if row["name"] != _OWN]
     return Observed(
-        database_time=database_time,
+        database_time=in_database(
+            busy, rate, f"SHOW STATS of {where}: {busy:.3g} s per second in statements"
+        ),
         pooler=_size(sizes, pools, where),
         pools=pools,
         warnings=tuple(warnings),

@@ -114,7 +114,6 @@ def _time(low: float, high: float, even: float, power: float, excess: float) -> 
 
 
 def doubts(times: Histogram, name: str) -> list[str]:
-    """Return reasons to doubt these times."""
     if not times.buckets or times.beyond <= _BEYOND:
         return []
     last = max((bound for bound in times.buckets if math.isfinite(bound)), default=0.0)

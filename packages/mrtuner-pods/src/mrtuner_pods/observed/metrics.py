@@ -108,7 +108,8 @@ def selector(text: str | None) -> Selector:
             raise _no_selector(text)
         matchers.append(_matcher(found, text))
         place = found.end()
-    return Selector(name=_base(match[1]), matchers=tuple(matchers))
+    histogram = re.sub("_(bucket|sum|count)$", "", match[1])
+    return Selector(name=histogram, matchers=tuple(matchers))
 
 
 def _matcher(found: re.Match[str], text: str) -> Matcher:
@@ -126,14 +127,6 @@ def _no_selector(text: str) -> BadValue:
         f"--metric {text!r} is not a metric with labels",
         "Write http_request_duration_seconds, or 'http_request_duration_seconds{job=\"web\"}'.",
     )
-
-
-def _base(name: str) -> str:
-    """The name of the histogram that a series belongs to."""
-    for ending in ("_bucket", "_sum", "_count"):
-        if name.endswith(ending):
-            return name.removesuffix(ending)
-    return name
 
 
 def seconds_in_unit(name: str, unit: str | None) -> float:

@@ -100,6 +100,14 @@ class Observed:
                 yield field.name, value
 
 
+def in_database(busy: float, rate: float | None, source: str) -> Fact[float] | None:
+    """A request's time in the database [s], by Little's law; `busy` [s/s] is what `source` saw.
+
+    None without a `rate` of requests [1/s], or if nothing was busy.
+    """
+    return Fact(busy / rate, f"{source} / {rate:g} requests/s") if rate and busy else None
+
+
 def together(seen: Iterable[Observed]) -> Observed:
     """Combine what several sources saw; if two have the same figure, the first one's is used."""
     several = list(seen)

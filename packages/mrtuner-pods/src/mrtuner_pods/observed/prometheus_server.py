@@ -168,6 +168,10 @@ def _of_server(
     at, rate = server.busiest(known, over, now)
     when = datetime.fromtimestamp(at, UTC)
     where = f"{address.shown}, the {_length(server.window)} to {when:%Y-%m-%d %H:%M:%S} UTC"
+
+    def of(name: str | None) -> Histogram | None:
+        return server.histogram(name, at, seconds_in_unit(name, None)) if name else None
+
     times = server.histogram(known.name, at, in_unit)
     if times is None:
         raise BadValue(
@@ -179,12 +183,8 @@ def _of_server(
             where=where,
             known=known,
             times=times,
-            database=server.histogram(known.database, at, seconds_in_unit(known.database, None))
-            if known.database
-            else None,
-            queue=server.histogram(known.queue, at, seconds_in_unit(known.queue, None))
-            if known.queue
-            else None,
+            database=of(known.database),
+            queue=of(known.queue),
             cpu=server.cpu(known, at),
             rate=Fact(rate, f"{known.name}_count of {where}, the busiest of {_length(over)}"),
             warnings=(),
@@ -232,7 +232,7 @@ class _Server:
         rate, at = max(values)
         return at, rate
 
-    def histogram(self, name: str | None, at: float, in_unit: float) -> Histogram | None:
+    def histogram(self, name: str, at: float, in_unit: float) -> Histogram | None:
         """Return what was counted in the window that ends at `at`; None if nothing was."""
         total = self._number(f"sum({self._over('increase', f'{name}_sum')})", at)
         count = self._number(f"sum({self._over('increase', f'{name}_count')})", at)

@@ -9,7 +9,7 @@ from typing import Any
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact, Missing
 from mrtuner.wording import enumerated
-from mrtuner_pods.observed.model import Observed, OpenSessions, SessionsSeen
+from mrtuner_pods.observed.model import Observed, OpenSessions, SessionsSeen, in_database
 
 
 def of_sessions(
@@ -31,14 +31,11 @@ def of_sessions(
             "Name the one that serves these requests: --application NAME.",
         )
     busy = sum(one["active"] for one in applications)
-    database_time = None
-    if rate is not None and busy:
-        database_time = Fact(
-            busy / rate, f"{when}: {busy:.3g} sessions running a statement / {rate:g} requests/s"
-        )
     most = None if max_connections is None else Fact(max_connections, f"max_connections, {where}")
     return Observed(
-        database_time=database_time,
+        database_time=in_database(
+            busy, rate, f"{when}: {busy:.3g} sessions running a statement"
+        ),
         database_cpus=None if cpus is None else Fact(cpus, f"CPUs of the server, {where}"),
         max_connections=most,
         sessions=tuple(

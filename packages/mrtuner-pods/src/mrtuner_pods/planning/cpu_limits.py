@@ -53,7 +53,8 @@ def cpu(question: Question, runs: Runs, site: Site, simulated: Simulated) -> Pod
 
 def request_of(simulated: Simulated) -> float:
     """Return the CPU request of a pod: p95 of its use in each second, rounded up [CPUs]."""
-    return max(_FINE, _up(_p95_of_seconds(simulated), _FINE))
+    steps = ceil(round(_p95_of_seconds(simulated) / _FINE, 6))
+    return max(_FINE, round(steps * _FINE, 6))
 
 
 def most_cpus(question: Question, layout: Layout) -> float:
@@ -96,7 +97,3 @@ def _p95_of_seconds(simulated: Simulated) -> float:
     idle = simulated.seconds - len(used)
     place = int(0.95 * simulated.seconds) - idle
     return used[min(place, len(used) - 1)] if used and place >= 0 else 0.0
-
-
-def _up(value: float, step: float) -> float:
-    return round(ceil(round(value / step, 6)) * step, 6)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mrtuner.wording import plural
-from mrtuner_pods.planning.inputs import Question
+from mrtuner_pods.planning.inputs import Question, ms
 from mrtuner_pods.planning.model import Point, p95_of
 from mrtuner_pods.planning.runs import Runs
 from mrtuner_pods.waiting.queues import Layout
@@ -71,23 +71,19 @@ def routing_or_density(
     better = now - routed > _MATTERS * now
     if denser is None:
         if better:
-            yield f"Routing: {routing.words} waits {_ms(routed)} at p95 here, not {_ms(now)}."
+            yield f"Routing: {routing.words} waits {ms(routed)} at p95 here, not {ms(now)}."
         return
     dense = p95_of(points, question.routing, denser) or 0.0
-    gained = f"{denser} workers a pod instead of {base.workers}: {_ms(dense)}"
+    gained = f"{denser} workers a pod instead of {base.workers}: {ms(dense)}"
     if better and routed < dense:
         yield (
             f"Change the routing before the density: {routing.words} with "
-            f"{plural(base.workers, 'worker')} a pod waits {_ms(routed)} at p95, "
-            f"{question.routing.words} {_ms(now)}; {gained}."
+            f"{plural(base.workers, 'worker')} a pod waits {ms(routed)} at p95, "
+            f"{question.routing.words} {ms(now)}; {gained}."
         )
     elif now - dense > _MATTERS * now:
-        other = f"; {routing.words}: {_ms(routed)}" if better else ""
+        other = f"; {routing.words}: {ms(routed)}" if better else ""
         yield (
             f"Density matters more than routing: as many workers, {gained} at p95, not "
-            f"{_ms(now)}{other}."
+            f"{ms(now)}{other}."
         )
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:.3g} ms"

@@ -152,7 +152,6 @@ class PodsPlanDocument(Document, tag="mrtuner.pods.plan/1"):
 
 
 def plan_document(plan: Plan) -> PodsPlanDocument:
-    """Return the document of a plan."""
     asked, mean, seen = plan.question, plan.question.service.mean, plan.observed
     return PodsPlanDocument(
         load=PodsLoad(

@@ -19,6 +19,7 @@ from mrtuner.inputs import (
     Input,
     Rate,
     Time,
+    checked,
     declared,
 )
 from mrtuner.inputs import Size as Memory
@@ -247,7 +248,9 @@ def asked(samples: Sequence[float] = (), **given: Unpack[PlanInputs]) -> Questio
 
     `samples` are measured service times [s], instead of `service_time` and `variation`.
     """
-    said = _checked(given)
+    said = checked(given, PLAN_INPUTS)
+    if "rate" not in said:
+        raise BadValue("no rate is given", "Give the requests to be served, such as 400/s.")
     service = _service(samples, said)
     server, work = said.get("server", Server.GUNICORN), _work(service.mean, said)
     now = said.get("now")
@@ -268,7 +271,7 @@ def asked(samples: Sequence[float] = (), **given: Unpack[PlanInputs]) -> Questio
     _check_server(question)
     if question.busy > MOST_BUSY:
         raise BadValue(
-            f"{question.rate:g}/s of {_ms(service.mean)} keep {question.busy:,.0f} workers busy, "
+            f"{question.rate:g}/s of {ms(service.mean)} keep {question.busy:,.0f} workers busy, "
             f"more than the {MOST_BUSY:,} that can be simulated",
             "Check the units, or plan a part of the load.",
         )
@@ -279,19 +282,6 @@ _AS_GIVEN: Final = (
     "pods", "workers", "threads", "database_cpus", "pooler", "max_connections", "master_memory",
     "worker_memory", "pod_memory", "logins",
 )  # fmt: skip
-
-
-def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
-    for name in given.keys() - PLAN_INPUTS.keys():
-        raise TypeError(f"there is no argument {name!r}; there are: {', '.join(PLAN_INPUTS)}")
-    said = {
-        name: PLAN_INPUTS[name].check(name, value)
-        for name, value in given.items()
-        if value is not None
-    }
-    if "rate" not in said:
-        raise BadValue("no rate is given", "Give the requests to be served, such as 400/s.")
-    return said
 
 
 def _service(samples: Sequence[float], said: Mapping[str, Any]) -> Times:
@@ -313,8 +303,8 @@ def _work(mean: float, said: Mapping[str, Any]) -> Work:
     cpu = said.get("cpu_time", max(0.0, mean - database))
     if cpu + database > mean * (1 + _ROUNDING):
         raise BadValue(
-            f"{_ms(cpu)} of CPU and {_ms(database)} in the database are more than the service "
-            f"time of {_ms(mean)}",
+            f"{ms(cpu)} of CPU and {ms(database)} in the database are more than the service "
+            f"time of {ms(mean)}",
             "Give parts of the mean service time.",
         )
     return Work(cpu=min(1.0, cpu / mean), database=min(1.0, database / mean))
@@ -350,5 +340,5 @@ def _check_server(question: Question) -> None:
         )
 
 
-def _ms(seconds: float) -> str:
+def ms(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms" if seconds < inf else "∞"

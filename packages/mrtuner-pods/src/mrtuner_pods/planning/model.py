@@ -141,9 +141,10 @@ class Plan:
         return as_builtins(plan_document(self))
 
     def render(self, format: str) -> str:
-        from mrtuner_pods.planning.rendering import rendered
+        from mrtuner_pods.formats import render
+        from mrtuner_pods.planning.rendering import application
 
-        return rendered(self, format)
+        return render(format, application(self))
 
 
 def p95_of(curve: Sequence[Point], routing: Routing, workers: int) -> float | None:

@@ -15,7 +15,7 @@ from mrtuner_pods.observed.used import taken
 from mrtuner_pods.planning.capacity import capacities, overloaded, part_of
 from mrtuner_pods.planning.cpu_limits import cpu, most_cpus
 from mrtuner_pods.planning.curve import curve, routing_or_density
-from mrtuner_pods.planning.inputs import PlanInputs, Question, asked
+from mrtuner_pods.planning.inputs import PlanInputs, Question, asked, ms
 from mrtuner_pods.planning.intervals import PodsInterval, Repeated
 from mrtuner_pods.planning.memory import killed, memory, most_workers
 from mrtuner_pods.planning.model import Now, Plan, PodsConnections, Point, StageLoad, p95_of
@@ -65,7 +65,6 @@ def plan(
 
 
 def planned(question: Question) -> Plan:
-    """Return the plan for a question."""
     runs = Runs(question)
     found = alternatives(question, runs)
     layout, simulated = _verified(question, runs, best(found).layout)
@@ -174,11 +173,8 @@ def _as_it_is(question: Question, runs: Runs, site: Site) -> Now:
     if too_much is not None:
         stage, needs = too_much
         return Now(layout=layout, p95=None, needs=needs, part=part_of(stage))
-    return Now(layout=layout, p95=_if_finite(runs.p95(site)), needs=None)
-
-
-def _if_finite(seconds: float) -> float | None:
-    return seconds if isfinite(seconds) else None
+    p95 = runs.p95(site)
+    return Now(layout=layout, p95=p95 if isfinite(p95) else None, needs=None)
 
 
 def _stages(question: Question, site: Site, simulated: Simulated) -> tuple[StageLoad, ...]:
@@ -299,18 +295,18 @@ def _accepting(made: Plan) -> Iterator[str]:
     elif now.layout.delays:
         yield (
             "Set wait_for_less_busy_worker to 0, as --format puma writes: from Puma 6 on, workers "
-            f"accept requests up to {_ms(now.layout.accept_delay)} late. With that default, the "
+            f"accept requests up to {ms(now.layout.accept_delay)} late. With that default, the "
             f"current pods {_waits(now)}."
         )
 
 
 def _waits(now: Now) -> str:
-    return "cannot carry the load" if now.p95 is None else f"wait {_ms(now.p95)} at p95"
+    return "cannot carry the load" if now.p95 is None else f"wait {ms(now.p95)} at p95"
 
 
 def _accept_with_a_free_thread(made: Plan, now: Now) -> str:
     configured = p95_of(made.curve, made.question.routing, now.layout.workers)
-    gained = "" if now.p95 is None or configured is None else f", with it {_ms(configured)}"
+    gained = "" if now.p95 is None or configured is None else f", with it {ms(configured)}"
     return (
         "Let workers accept only while a thread is free: worker_connections = threads and "
         "keepalive = 0, as --format gunicorn writes. By default, requests queue beside idle "
@@ -329,15 +325,11 @@ def _held_back(made: Plan) -> Iterator[str]:
     causes = [f"its CPU limit of {site.quota * 1000:.0f}m"] if site.quota is not None else []
     if site.pool is not None:
         causes.append(f"its pool of {site.pool} for {now.layout.threads} threads")
-    waits = "it cannot carry the load" if now.p95 is None else f"the p95 wait is {_ms(now.p95)}"
+    waits = "it cannot carry the load" if now.p95 is None else f"the p95 wait is {ms(now.p95)}"
     yield (
         f"The current deployment is slowed down by {' and '.join(causes)}: {waits} with "
-        f"{'it' if len(causes) == 1 else 'them'}, and {_ms(now.without_limits)} without."
+        f"{'it' if len(causes) == 1 else 'them'}, and {ms(now.without_limits)} without."
     )
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:.3g} ms"
 
 
 #: A limit or pool is reported if it adds more than this share of the target to the p95 wait.
@@ -398,7 +390,7 @@ def _missed_by_chance(made: Plan) -> Iterator[str]:
     target = made.question.target
     wait = next(one for one in made.intervals if one.figure == "waiting.p95")
     if made.met and (wait.high is None or wait.high > target):
-        high = "without bound" if wait.high is None else _ms(wait.high)
+        high = "without bound" if wait.high is None else ms(wait.high)
         yield (
             f"not all of {wait.simulations} simulations keep the target: 95 % wait up to {high}; "
             "run one pod more"

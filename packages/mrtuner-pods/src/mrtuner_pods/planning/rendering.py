@@ -4,29 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mrtuner_pods.formats import Application, Deployment, render
+from mrtuner_pods.formats import Application, Deployment
 
 if TYPE_CHECKING:
     from mrtuner_pods.planning.model import Plan
-    from mrtuner_pods.planning.present import Present
-
-
-def rendered(plan: Plan, format: str) -> str:
-    return render(format, application(plan))
-
-
-def _deployment(found: Present) -> Deployment:
-    return Deployment(
-        kind=found.kind, name=found.name, namespace=found.namespace, container=found.container,
-        autoscaler=found.autoscaler, in_command=found.in_command,
-        workers_variable=found.variables.workers, threads_variable=found.variables.threads,
-        elsewhere=found.variables.elsewhere,
-    )  # fmt: skip
 
 
 def application(plan: Plan) -> Application:
     """Return the plan as the data that these formats write."""
-    question, layout = plan.question, plan.layout
+    question, layout, found = plan.question, plan.layout, plan.present
     return Application(
         title=f"for {question.rate:g}/s of {question.service.mean * 1000:.3g} ms; "
         f"95 % wait at most {plan.waiting.p95 * 1000:.3g} ms",
@@ -41,5 +27,10 @@ def application(plan: Plan) -> Application:
         memory=plan.memory,
         clients=plan.connections.rollout,
         server_connections=question.pooler or plan.connections.server_connections,
-        deployment=None if plan.present is None else _deployment(plan.present),
-    )
+        deployment=None if found is None else Deployment(
+            kind=found.kind, name=found.name, namespace=found.namespace, container=found.container,
+            autoscaler=found.autoscaler, in_command=found.in_command,
+            workers_variable=found.variables.workers, threads_variable=found.variables.threads,
+            elsewhere=found.variables.elsewhere,
+        ),
+    )  # fmt: skip

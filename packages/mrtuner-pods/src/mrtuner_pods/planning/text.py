@@ -15,6 +15,7 @@ from mrtuner.tables import aligned, bulleted
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import enumerated, plural
 from mrtuner_pods.connections.text import who_connects
+from mrtuner_pods.formats.kubernetes import millicores
 from mrtuner_pods.observed.model import PodsMeasuredWaiting
 from mrtuner_pods.observed.used import PodsFigure
 from mrtuner_pods.planning.document import (
@@ -65,14 +66,12 @@ def answer(told: PodsPlanDocument) -> str:
     load, target = told.load, milliseconds(told.load.target)
     kept = f"target {target}" if told.met else f"more than the {target} allowed"
     verb = "Run" if told.met else "Not enough:"
+    p95 = told.waiting.p95
+    wait = f"wait at most {milliseconds(p95)}" if p95 else "do not wait at all"
     return (
         f"{verb} {size(told.layout, load.server)}: at {load.rate:,.6g}/s, "
-        f"95 % of the requests {_at_most(told.waiting.p95)} ({kept})."
+        f"95 % of the requests {wait} ({kept})."
     )
-
-
-def _at_most(seconds: float) -> str:
-    return f"wait at most {milliseconds(seconds)}" if seconds else "do not wait at all"
 
 
 def reason(told: PodsPlanDocument) -> str:
@@ -353,7 +352,6 @@ def other_heads(told: PodsPlanDocument) -> tuple[str, ...]:
 
 
 def stage_rows(told: PodsPlanDocument) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each stage."""
     for stage in told.stages:
         yield (
             stage.stage,
@@ -364,7 +362,6 @@ def stage_rows(told: PodsPlanDocument) -> Iterator[tuple[str, ...]]:
 
 
 def alternative_rows(told: PodsPlanDocument) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each size of pod."""
     for number, other in enumerate(told.alternatives):
         layout = other.layout
         yield (
@@ -385,13 +382,9 @@ def curve_rows(told: PodsPlanDocument) -> tuple[tuple[str, ...], list[tuple[str,
     server = told.load.server
     heads = ("routing", *(str(density(point.layout, server)) for point in first))
     return heads, [
-        (routing, *(_or_unstable(point.p95) for point in points))
+        (routing, *("unstable" if one.p95 is None else milliseconds(one.p95) for one in points))
         for routing, points in by_routing.items()
     ]
-
-
-def _or_unstable(seconds: float | None) -> str:
-    return "unstable" if seconds is None else milliseconds(seconds)
 
 
 def density(layout: PodsLayout, server: str) -> int:
@@ -411,11 +404,6 @@ def milliseconds(seconds: float) -> str:
     if seconds >= 10:
         return f"{seconds:.3g} s"
     return f"{seconds * 1000:,.0f} ms" if seconds >= 0.1 else f"{seconds * 1000:.3g} ms"
-
-
-def millicores(cpus: float) -> str:
-    """Return CPUs as Kubernetes writes them: ``1250m``."""
-    return f"{round(cpus * 1000)}m"
 
 
 def percent(share: float) -> str:

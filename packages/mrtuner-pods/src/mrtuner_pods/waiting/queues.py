@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heappop, heappush, heapreplace
 from random import Random
 
 from mrtuner_pods.waiting.routing import Routing, router
@@ -112,12 +112,9 @@ def _waits_of_counted(
 
 
 def _free(layout: Layout) -> list[list[float]]:
-    """When the slots of each queue become free: at the beginning, all at 0."""
+    """The heap of each queue: when its slots become free, at the beginning all at 0."""
     each = layout.workers * layout.threads // layout.queues
-    made = [[0.0] * each for _ in range(layout.pods * layout.queues)]
-    for slots in made:
-        heapify(slots)
-    return made
+    return [[0.0] * each for _ in range(layout.pods * layout.queues)]
 
 
 def settled(values: Sequence[float]) -> Sequence[float]:

@@ -190,7 +190,7 @@ def _tell_fleet(
 ) -> None:  # fmt: skip
     from mrtuner.answers.hard_limits import limits_of_fleet
     from mrtuner.limits.document import fleet_document
-    from mrtuner.limits.fleet_text import lines
+    from mrtuner.limits.text import fleet_lines
 
     if html is not None:
         raise UsageError(
@@ -209,7 +209,7 @@ def _tell_fleet(
 
         found = limits_of_fleet(names, **{name: given[name] for name in taken}, shown=move)
     told = fleet_document(found.instances, found.start, found.end, found.failures)
-    terminal.answer(told, lines(told), as_json)
+    terminal.answer(told, fleet_lines(told), as_json)
     if found.failures:
         ctx.exit(exit_codes.FAILED)
     check.conclude(

@@ -123,10 +123,6 @@ def _cpu() -> int | None:
         return None
 
 
-def _order_waits() -> bool:
-    return bool(select.select([0], [], [], 0)[0])
-
-
 def main(kind: str, cpu: str | None = None) -> None:
     """Obey input lines until the input ends."""
     if cpu is not None:
@@ -140,7 +136,7 @@ def main(kind: str, cpu: str | None = None) -> None:
         told = measured(steps, deadline, pieces, count)
         sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
-        while not _order_waits():
+        while not select.select([0], [], [], 0)[0]:  # no order waits
             steps(max(1, count // 8))
 
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from mrtuner.cpu.model import Mode, Worker
 from mrtuner.errors import MrTunerError
@@ -42,11 +42,15 @@ class Crew:
         Then they burn CPU until the next order. Raises MrTunerError if one dies, or takes so much
         longer than `expected` [s] that it counts as stuck.
         """
+        from mrtuner.documents import convert
+
         start = time.monotonic() + _NOTICE
         for process in self._processes:
             _tell(process, f"{start} {pieces} {count}\n")
         answers = self._answers(start + 10 + _PATIENCE * expected)
-        return tuple(_worker(answers[process.pid]) for process in self._processes)
+        return tuple(
+            convert(json.loads(answers[process.pid]), Worker) for process in self._processes
+        )
 
     def ready(self) -> None:
         """Wait until every worker has started and done a first step."""
@@ -141,14 +145,3 @@ def _died(process: subprocess.Popen[str]) -> MrTunerError:
 def _stream(stream: IO[str] | None) -> IO[str]:
     assert stream is not None  # noqa: S101 - all of them are pipes
     return stream
-
-
-def _worker(line: str) -> Worker:
-    told: dict[str, Any] = json.loads(line)
-    return Worker(
-        pieces=tuple(told["pieces"]),
-        cpu=told["cpu"],
-        delay=told["delay"],
-        switches=told["switches"],
-        cpus=tuple(told["cpus"]),
-    )

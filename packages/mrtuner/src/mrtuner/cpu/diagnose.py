@@ -24,6 +24,7 @@ from mrtuner.stats import knee
 #: A part must have grown by this share of the single-worker time before a cause is named.
 _WORTH: Final = 0.05
 _STEAL: Final = 0.01
+_PARTS: Final = ("cpu", "delay", "rest")
 
 
 class Cause(StrEnum):
@@ -92,13 +93,19 @@ def diagnose(record: Record) -> CpuDiagnosis:
     threads = _threads(record)
     alone = next((each.throughput for each in found if each.count == 1), None)
     most = max((each.throughput for each in found), default=None)
+    rests = [
+        abs(worker.rest) / worker.wall
+        for trial in record.trials
+        for worker in trial.workers
+        if worker.rest is not None
+    ]
     return CpuDiagnosis(
         levels=found,
         bends=_bends(record, found, threads, alone),
         effective_cores=most / alone if most and alone else None,
-        best=_best(found, most),
+        best=next((one.count for one in found if most and one.throughput >= 0.95 * most), None),
         threads=threads,
-        identity=_identity(record),
+        identity=max(rests, default=None),
         incomplete=tuple(sorted(set(record.plan.counts) - {each.count for each in found})),
     )
 
@@ -117,17 +124,14 @@ def _knee(
 ) -> Knee:
     at = next(each for each in found if each.count == bend.at)
     after = next(each for each in found if each.count > bend.at)
-    grown = (_growth(at.cpu, after.cpu), _growth(at.delay, after.delay),
-             _growth(at.rest, after.rest))  # fmt: skip
+    grown = _grown(at, after)
     return Knee(
         at=bend.at,
         before=bend.before,
         after=bend.after,
         bic_fall=bend.bic_fall,
         cause=cause(at, after, threads, usable, alone=found[0].wall),
-        cpu=grown[0],
-        delay=grown[1],
-        rest=grown[2],
+        **grown,
         throttled=after.throttled,
     )
 
@@ -136,20 +140,17 @@ def cause(
     at: CpuLevel, after: CpuLevel, threads: SiblingThreads, usable: Usable, *, alone: float
 ) -> Cause:
     """Return the cause, from what has grown most between two levels."""
-    parts = {
-        "cpu": _growth(at.cpu, after.cpu),
-        "delay": _growth(at.delay, after.delay),
-        "rest": _growth(at.rest, after.rest),
-    }
-    known = {name: growth for name, growth in parts.items() if growth is not None}
-    if len(known) < len(parts):
+    known = {name: grown for name, grown in _grown(at, after).items() if grown is not None}
+    if len(known) < len(_PARTS):
         return Cause.UNKNOWN
     name = max(known, key=known.__getitem__)
     if known[name] < _WORTH * alone:
         return Cause.UNKNOWN
     if name == "cpu":
         return Cause.SIBLINGS if threads.shared else Cause.FREQUENCY
-    return _of_delay(after, usable) if name == "delay" else _of_rest(after)
+    if name == "delay":
+        return _of_delay(after, usable)
+    return Cause.STEAL if (after.steal or 0) > _STEAL else Cause.UNKNOWN
 
 
 def _of_delay(after: CpuLevel, usable: Usable) -> Cause:
@@ -160,12 +161,11 @@ def _of_delay(after: CpuLevel, usable: Usable) -> Cause:
     return Cause.OTHERS if (after.foreign or 0) > MOST_FOREIGN else Cause.UNKNOWN
 
 
-def _of_rest(after: CpuLevel) -> Cause:
-    return Cause.STEAL if (after.steal or 0) > _STEAL else Cause.UNKNOWN
-
-
-def _growth(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None else after - before
+def _grown(at: CpuLevel, after: CpuLevel) -> dict[str, float | None]:
+    pairs = {name: (getattr(at, name), getattr(after, name)) for name in _PARTS}
+    return {
+        name: None if None in (one, other) else other - one for name, (one, other) in pairs.items()
+    }
 
 
 def _threads(record: Record) -> SiblingThreads:
@@ -185,17 +185,3 @@ def _threads(record: Record) -> SiblingThreads:
     how = record.topology.source + tried
     shared = any(len(core) > 1 for core in record.topology.cores)
     return SiblingThreads(per_core=shown, how=how, pairs=(), hidden=False, shared=shared)
-
-
-def _best(found: Sequence[CpuLevel], most: float | None) -> int | None:
-    return next((each.count for each in found if most and each.throughput >= 0.95 * most), None)
-
-
-def _identity(record: Record) -> float | None:
-    rests = [
-        abs(worker.rest) / worker.wall
-        for trial in record.trials
-        for worker in trial.workers
-        if worker.rest is not None
-    ]
-    return max(rests, default=None)

@@ -8,7 +8,7 @@ from itertools import groupby
 from statistics import fmean, median
 from typing import Annotated, TypeVar
 
-from mrtuner.cpu.model import Trial, Worker
+from mrtuner.cpu.model import Trial
 from mrtuner.described import Doc
 from mrtuner.stats import consistency
 
@@ -86,11 +86,8 @@ def _level(count: int, trials: Sequence[Trial], seed: int) -> CpuLevel:
 
 
 def _chance(trial: Trial, seed: int) -> float:
-    return consistency.chance([_positive(worker) for worker in trial.workers], seed=seed)
-
-
-def _positive(worker: Worker) -> list[float]:
-    return [max(piece, 1e-9) for piece in worker.pieces]
+    positive = [[max(piece, 1e-9) for piece in worker.pieces] for worker in trial.workers]
+    return consistency.chance(positive, seed=seed)
 
 
 def _mean(of: Sequence[T], value: Callable[[T], float | None]) -> float | None:

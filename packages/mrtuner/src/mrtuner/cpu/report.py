@@ -146,7 +146,7 @@ def _evenness(level: CpuLevel) -> str:
 
 def _growth(bend: Knee) -> str:
     parts = ", ".join(
-        f"{name} {_signed(grown)} s"
+        f"{name} {grown:+z.2f} s"
         for name, grown in (("cpu", bend.cpu), ("run delay", bend.delay), ("rest", bend.rest))
         if grown is not None
     )
@@ -182,11 +182,7 @@ def _numbers(counts: Sequence[int]) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}".replace("-0.00", "0.00")
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-0.00", "+0.00")
+    return "–" if value is None else f"{value:z.2f}"
 
 
 def _percent(share: float) -> str:

@@ -11,7 +11,7 @@ from mrtuner.cpu import pairs, trials
 from mrtuner.cpu.model import CpuPair, CpuPlace, CpuPlan, CpuTopology, Mode, Record, Usable
 from mrtuner.cpu.topology import known_count, place, topology, usable
 from mrtuner.cpu.trials import CpuSite, Here
-from mrtuner.errors import UsageError
+from mrtuner.errors import Refused, UsageError
 from mrtuner.host.tree import Tree
 
 PIECES: Final = 20
@@ -108,7 +108,6 @@ def planned(
     setup: Setup, *, up_to: str | None, repeats: int, seconds: float, seed: int,
     try_pairs: bool, forced: bool,
 ) -> CpuPlan:  # fmt: skip
-    """Return the plan for this setup."""
     cores = len(setup.topology.cores) or None
     most = most_workers(up_to, setup)
     return CpuPlan(
@@ -128,8 +127,14 @@ def measure(setup: Setup, plan: CpuPlan, *, tell: Callable[[str], None]) -> Reco
     began = datetime.now(UTC).isoformat(timespec="seconds")
     busy = trials.check_quiet(setup.site)
     if busy and not plan.forced:
-        raise trials.too_busy(busy)
-    solo, tried = _pairs(setup, plan, tell)
+        raise Refused(
+            f"the machine is busy: {busy}",
+            "Stop other programs (see top), or use --force, which the record will mention.",
+        )
+    solo: float | None = None
+    tried: tuple[CpuPair, ...] = ()
+    if plan.pairs and isinstance(setup.site, Here):
+        solo, tried = pairs.tried(Mode.INTEGER, setup.usable.cpus, tell=tell)
     done = trials.run(setup.site, plan, tell=tell)
     return Record(
         began=began,
@@ -137,25 +142,12 @@ def measure(setup: Setup, plan: CpuPlan, *, tell: Callable[[str], None]) -> Reco
         usable=setup.usable,
         topology=setup.topology,
         place=setup.place,
-        kernel=_kernel(setup),
+        kernel=setup.site.tree.peek("/proc/sys/kernel/osrelease") if setup.site.cpus else None,
         solo=solo,
         pairs=tried,
         trials=done,
         notes=(*setup.notes, *_notes(setup, busy)),
     )
-
-
-def _pairs(
-    setup: Setup, plan: CpuPlan, tell: Callable[[str], None]
-) -> tuple[float | None, tuple[CpuPair, ...]]:
-    if not plan.pairs or not isinstance(setup.site, Here):
-        return None, ()
-    return pairs.tried(Mode.INTEGER, setup.usable.cpus, tell=tell)
-
-
-def _kernel(setup: Setup) -> str | None:
-    """Return the kernel release, unless the CPUs are on a machine that we cannot see."""
-    return setup.site.tree.peek("/proc/sys/kernel/osrelease") if setup.site.cpus else None
 
 
 def _notes(setup: Setup, busy: str | None) -> list[str]:

@@ -8,35 +8,30 @@ from fractions import Fraction
 
 from mrtuner.cpu.model import CpuPlace, CpuTopology, Usable
 from mrtuner.facts import Fact
-from mrtuner.host.cpus import Bound, architecture, bounds, parse_cpu_list
+from mrtuner.host.cpus import architecture, bounds, narrowest, parse_cpu_list
 from mrtuner.host.tree import Tree
 
 
 def usable(tree: Tree) -> Usable:
     """Return affinity ∩ cpuset ∩ online CPUs, limited by the lowest quota, and what limits them."""
-    left: frozenset[int] | None = None
-    nothing: Fact[frozenset[int]] = Fact(frozenset(), "")
-    online, why = 0, Bound("online", nothing)
-    quota: tuple[Fraction, Bound] | None = None
-    for bound in bounds(tree):
+    limits = bounds(tree)
+    found = narrowest(limits)
+    if found is None:
+        return known_count(os.cpu_count() or 1, "os.cpu_count")
+    left, why = found
+    count: Fraction | int = len(left)
+    sets = []
+    for bound in limits:
         limit = bound.limit.value
         if isinstance(limit, frozenset):
-            online = online or len(limit)
-            both = limit if left is None else left & limit
-            if both and (left is None or len(both) < len(left)):
-                left, why = both, bound
-        elif quota is None or limit < quota[0]:
-            quota = limit, bound
-    if left is None:
-        return known_count(os.cpu_count() or 1, "os.cpu_count")
-    count: Fraction | int = len(left)
-    if quota is not None and quota[0] < count:
-        count, why = quota
+            sets.append(limit)
+        elif limit < count:
+            count, why = limit, bound
     return Usable(
         cpus=tuple(sorted(left)),
         may_run_on=len(left),
         count=float(count),
-        online=online,
+        online=len(sets[0]),
         bound=None if why.by == "online" else why.by,
         source=why.limit.source,
     )

@@ -12,7 +12,6 @@ from typing import Final, Protocol
 from mrtuner.cpu import gauges, pairs
 from mrtuner.cpu.crew import Crew, crew, steps_per_second
 from mrtuner.cpu.model import CpuPlan, Mode, Trial, Usable, Worker
-from mrtuner.errors import Refused
 from mrtuner.host.tree import Tree
 
 #: Up to here every number of workers is tried; beyond, only about this many of them.
@@ -110,14 +109,6 @@ def check_quiet(site: CpuSite) -> str | None:
     before = gauges.read(site.tree, site.cpus, ())
     time.sleep(_LOOK)
     return gauges.objection(gauges.weather(before, gauges.read(site.tree, site.cpus, ())))
-
-
-def too_busy(why: str) -> Refused:
-    """Return the error for a busy machine, where other load would be blamed on the CPUs."""
-    return Refused(
-        f"the machine is busy: {why}",
-        "Stop other programs (see top), or use --force, which the record will mention.",
-    )
 
 
 def order(plan: CpuPlan) -> list[int]:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from shutil import which
 from typing import Final
 
 from mrtuner.errors import MissingPart
@@ -39,7 +40,7 @@ def require() -> None:
     """Raise MissingPart, in one sentence, if namespaces cannot be made."""
     for program, package in (("unshare", "util-linux"), ("nsenter", "util-linux"),
                              ("ip", "iproute2")):  # fmt: skip
-        if not _found(program):
+        if which(program) is None:
             raise MissingPart(f"the program {program} is not installed", f"Install {package}.")
     tried = subprocess.run(
         enter(["ip", "link", "add", "mrtuner0", "type", "veth", "peer", "name", "mrtuner1"]),
@@ -55,12 +56,6 @@ def hint() -> str:
     return f"{_PLACE}." if os.geteuid() == 0 else f"{_PLACE}, or as root."
 
 
-def _found(program: str) -> bool:
-    from shutil import which
-
-    return which(program) is not None
-
-
 class Network(AbstractContextManager["Network"]):
     """The two links, up while the block runs; `server` runs at the other end."""
 
@@ -73,7 +68,9 @@ class Network(AbstractContextManager["Network"]):
         with ExitStack() as stack:
             self._router = stack.enter_context(Peer(["cat"])).pid
             server = stack.enter_context(Peer(self._command)).pid
-            self._connect(server)
+            lead_to(self._router)
+            link(("to-server", _ROUTER[1]), self._router, ("net0", SERVER), server)
+            ip("route", "add", "default", "via", _ROUTER[1], inside=server)
             self._stack = stack.pop_all()
         return self
 
@@ -84,20 +81,6 @@ class Network(AbstractContextManager["Network"]):
         """Drop every packet from now on, in both directions, without telling either side."""
         for address in (SERVER, CLIENT):
             ip("route", "add", "blackhole", f"{address}/32", inside=self._router)
-
-    def _connect(self, server: int) -> None:
-        router = self._router
-        ip("link", "add", "client0", "type", "veth", "peer", "name", "router0", "netns",
-            str(router))  # fmt: skip
-        ip("link", "add", "router1", "type", "veth", "peer", "name", "server0", "netns",
-            str(server), inside=router)  # fmt: skip
-        address("client0", CLIENT)
-        address("router0", _ROUTER[0], inside=router)
-        address("router1", _ROUTER[1], inside=router)
-        address("server0", SERVER, inside=server)
-        ip("route", "add", "default", "via", _ROUTER[0])
-        ip("route", "add", "default", "via", _ROUTER[1], inside=server)
-        within(router, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
 
 
 class Peer(AbstractContextManager["Peer"]):
@@ -133,9 +116,20 @@ def network_of(pid: int) -> str:
         return ""
 
 
-def address(link: str, at: str, inside: int | None = None) -> None:
-    ip("address", "add", f"{at}/24", "dev", link, inside=inside)
-    ip("link", "set", link, "up", inside=inside)
+def lead_to(router: int) -> None:
+    """Link the client, which is this process, to a router that forwards what it sends."""
+    link(("client0", CLIENT), None, ("to-client", _ROUTER[0]), router)
+    ip("route", "add", "default", "via", _ROUTER[0])
+    within(router, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+
+
+def link(near: tuple[str, str], here: int | None, far: tuple[str, str], there: int) -> None:
+    """Join two network namespaces by a link; each end has a name and an address."""
+    ip("link", "add", near[0], "type", "veth", "peer", "name", far[0], "netns", str(there),
+       inside=here)  # fmt: skip
+    for (name, at), inside in ((near, here), (far, there)):
+        ip("address", "add", f"{at}/24", "dev", name, inside=inside)
+        ip("link", "set", name, "up", inside=inside)
 
 
 def ip(*words: str, inside: int | None = None) -> None:

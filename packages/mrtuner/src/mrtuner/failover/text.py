@@ -28,7 +28,10 @@ def prediction(
     yield ""
     back = situation.away is not None
     head = ("case", "hangs", *(("notices",) if back else ()), "decided by")
-    rows = [_cells(case, back) for case in cases]
+    rows = [
+        (one.case.words, pretty_span(one.span), *((_seen(one),) if back else ()), one.decided_by)
+        for one in cases
+    ]
     yield from aligned([head, *rows])
     if back:
         yield ""
@@ -59,15 +62,6 @@ def _title(situation: Situation) -> str:
     return (
         f"{situation.client.driver.title} on Linux {version}, HZ {kernel.hz}, "
         f"round trip {path.rtt * 1000:.3g} ms"
-    )
-
-
-def _cells(case: Prediction, back: bool) -> tuple[str, ...]:
-    return (
-        case.case.words,
-        pretty_span(case.span),
-        *((_seen(case),) if back else ()),
-        case.decided_by,
     )
 
 

@@ -21,6 +21,7 @@ PERIOD = 100_000
 ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 
 CpuSet = frozenset[int]
+_ByName = Literal["online", "cpuset", "affinity", "quota"]
 
 
 def cpus(tree: Tree) -> tuple[Fact[int] | Missing, tuple[Missing, ...]]:
@@ -56,22 +57,12 @@ def _allowed(tree: Tree) -> tuple[Fact[int] | None, tuple[Missing, ...]]:
 
     All three are needed: a mask may include CPUs that this machine could have but does not.
     """
-    cpuset = _cpuset(tree)
-    unclear = (cpuset,) if isinstance(cpuset, Missing) else ()
-    sets = (_online(tree), cpuset if isinstance(cpuset, Fact) else None, _affinity(tree))
-    narrowest = _narrowest(each for each in sets if each is not None)
-    if narrowest is not None:
-        return Fact(len(narrowest.value), narrowest.source), unclear
+    sets, unclear = _sets(tree)
+    found = narrowest(sets)
+    if found is not None:
+        left, bound = found
+        return Fact(len(left), bound.limit.source), unclear
     return (count_by_library() if tree.live else None), unclear
-
-
-def _narrowest(sets: Iterable[Fact[CpuSet]]) -> Fact[CpuSet] | None:
-    best: Fact[CpuSet] | None = None
-    for each in sets:
-        both = each.value if best is None else best.value & each.value
-        if both and (best is None or len(both) < len(best.value)):
-            best = Fact(both, each.source)
-    return best
 
 
 def count_by_library() -> Fact[int] | None:
@@ -190,21 +181,37 @@ def _normal(name: str) -> str:
 class Bound:
     """One limit on a process: the CPUs it leaves, or CPU time in CPUs (a quota)."""
 
-    by: Literal["online", "cpuset", "affinity", "quota"]
+    by: _ByName
     limit: Fact[CpuSet] | Fact[Fraction]
     group: ControlGroup | None = None  # the one that has the quota
 
 
 def bounds(tree: Tree) -> tuple[Bound, ...]:
     """Everything that limits the process's CPUs, widest first; see `cpus`."""
-    cpuset = _cpuset(tree)
-    sets: tuple[tuple[Literal["online", "cpuset", "affinity"], Fact[CpuSet] | None], ...] = (
-        ("online", _online(tree)),
-        ("cpuset", cpuset if isinstance(cpuset, Fact) else None),
-        ("affinity", _affinity(tree)),
-    )
+    sets, _ = _sets(tree)
     quotas = _quotas(tree, lineage(tree, "cpu").groups)
     return (
-        *(Bound(by, limit) for by, limit in sets if limit is not None),
+        *sets,
         *(Bound("quota", limit, group) for group, limit in quotas if isinstance(limit, Fact)),
     )
+
+
+def _sets(tree: Tree) -> tuple[list[Bound], tuple[Missing, ...]]:
+    cpuset = _cpuset(tree)
+    named: tuple[tuple[_ByName, Fact[CpuSet] | Missing | None], ...] = (
+        ("online", _online(tree)), ("cpuset", cpuset), ("affinity", _affinity(tree)),
+    )  # fmt: skip
+    sets = [Bound(by, limit) for by, limit in named if isinstance(limit, Fact)]
+    return sets, (cpuset,) if isinstance(cpuset, Missing) else ()
+
+
+def narrowest(limits: Iterable[Bound]) -> tuple[CpuSet, Bound] | None:
+    """The CPUs that are in every set of these, and the bound that narrowed them last."""
+    best: tuple[CpuSet, Bound] | None = None
+    for bound in limits:
+        limit = bound.limit.value
+        if isinstance(limit, frozenset):
+            both = limit if best is None else best[0] & limit
+            if both and (best is None or len(both) < len(best[0])):
+                best = both, bound
+    return best

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.volumes import Volume, volume
@@ -22,9 +21,6 @@ from mrtuner.limits.reached import Findings, Pegged, reached_ceilings
 from mrtuner.limits.remedies import Candidate, Demand, candidates, judge, needs
 from mrtuner.limits.sentences import advice, host_advice, lasting, surplus_words, verdict
 from mrtuner.stats.plateaus import numpy
-
-if TYPE_CHECKING:
-    from mrtuner.stats.plateaus import Mask
 
 _NOT_EBS: Final = (
     "Aurora's storage is not an EBS volume and its limits are not published, so only the limits "
@@ -121,7 +117,7 @@ def limits(
     """
     instance = instance_class(class_name)
     aurora = storage == AURORA
-    below = storage if isinstance(storage, Volume) else _volume(storage)
+    below = None if aurora else volume(storage) if isinstance(storage, str) else storage
     other = _other(what_if, instance, below)
     if aurora and other is not None:
         raise UsageError(
@@ -154,10 +150,6 @@ def limits(
         ),
         incomplete=missing,
     )  # fmt: skip
-
-
-def _volume(text: str | None) -> Volume | None:
-    return None if text is None or text == AURORA else volume(text)
 
 
 def on_host(
@@ -243,21 +235,13 @@ def _credits(series: MetricSeries, instance: InstanceClass | None) -> Iterator[s
 
 def calendar(pegged: Pegged, series: MetricSeries) -> list[list[float]]:
     """Total minutes at the ceiling by weekday (Monday first) and hour, UTC."""
+    from mrtuner.stats.plateaus import inside
+
     np = numpy()
-    at = _at_ceiling(pegged, series)
+    at = inside(pegged.plateau.spans, series.points)
     start = series.start
     since_monday = start.weekday() * 86_400 + start.hour * 3600 + start.minute * 60 + start.second
     hours = (since_monday + np.flatnonzero(at) * series.step) // 3600 % 168
     counts = np.bincount(hours, minlength=168) * series.step / 60
     found: list[list[float]] = counts.reshape(7, 24).round(1).tolist()
     return found
-
-
-def _at_ceiling(pegged: Pegged, series: MetricSeries) -> Mask:
-    from mrtuner.stats.plateaus import inside
-
-    return inside(pegged.plateau.spans, series.points)
-
-
-def spans(pegged: Pegged, series: MetricSeries) -> list[tuple[datetime, datetime]]:
-    return [(series.at(start), series.at(end)) for start, end in pegged.plateau.spans]

@@ -16,7 +16,7 @@ from mrtuner.catalog import classes, volumes
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume
 
-_MBPS: Final = 125_000  # bytes per second in a megabit per second
+MBPS: Final = 125_000  # bytes per second in a megabit per second
 #: Source: EC2 User Guide, EBS-optimized instances: at least once in 24 hours.
 BURST_MINUTES: Final = 30
 #: The storage of an Aurora cluster, which is not an EBS volume; engine names start with it.
@@ -92,10 +92,10 @@ def ceilings(
     if volume is not None:
         found += _volume(volume)
     found.append(
-        _sustained(Resource.MEMORY, "instance", instance.memory, _class_source(), "the machine's")
+        sustained(Resource.MEMORY, "instance", instance.memory, _class_source(), "the machine's")
     )
     if connections is not None:
-        found.append(_sustained(Resource.CONNECTIONS, "server", *connections))
+        found.append(sustained(Resource.CONNECTIONS, "server", *connections))
     return tuple(found)
 
 
@@ -130,7 +130,8 @@ def _least(found: Iterator[Ceiling]) -> Ceiling | None:
     return min(found, key=lambda one: (one.value, one.part), default=None)
 
 
-def _sustained(resource: Resource, part: str, value: float, source: str, note: str = "") -> Ceiling:
+def sustained(resource: Resource, part: str, value: float, source: str, note: str = "") -> Ceiling:
+    """A ceiling that holds permanently."""
     return Ceiling(
         resource=resource, part=part, kind=CeilingKind.SUSTAINED, value=value, source=source,
         note=note,
@@ -139,20 +140,20 @@ def _sustained(resource: Resource, part: str, value: float, source: str, note: s
 
 def _ebs(instance: InstanceClass) -> Iterator[Ceiling]:
     pairs = (
-        (Resource.THROUGHPUT, instance.ebs_baseline_mbps, instance.ebs_max_mbps, _MBPS),
+        (Resource.THROUGHPUT, instance.ebs_baseline_mbps, instance.ebs_max_mbps, MBPS),
         (Resource.IOPS, instance.ebs_baseline_iops, instance.ebs_max_iops, 1),
     )
     for resource, baseline, most, factor in pairs:
         if baseline is None or most is None:
             continue
-        note = f"{baseline} Mbps" if factor == _MBPS else ""
-        yield _sustained(resource, "instance", baseline * factor, _class_source(), note)
+        note = f"{baseline} Mbps" if factor == MBPS else ""
+        yield sustained(resource, "instance", baseline * factor, _class_source(), note)
         if most > baseline:
             lasts = f"at least {BURST_MINUTES} min in 24 h"
             yield Ceiling(
                 resource=resource, part="instance", kind=CeilingKind.BURST, value=most * factor,
                 source=_class_source(),
-                note=f"{most} Mbps, {lasts}" if factor == _MBPS else lasts,
+                note=f"{most} Mbps, {lasts}" if factor == MBPS else lasts,
             )  # fmt: skip
 
 
@@ -164,7 +165,7 @@ def _former(instance: InstanceClass) -> Iterator[Ceiling]:
         if mbps is not None and mbps not in now:
             yield Ceiling(
                 resource=Resource.THROUGHPUT, part="instance", kind=CeilingKind.FORMER,
-                value=mbps * _MBPS, source=volumes.sources()["before_december_2019"],
+                value=mbps * MBPS, source=volumes.sources()["before_december_2019"],
                 note=f"{mbps} Mbps, {'baseline' if mbps == then[0] != then[1] else 'maximum'}",
             )  # fmt: skip
 
@@ -173,9 +174,9 @@ def _network(instance: InstanceClass) -> Iterator[Ceiling]:
     figures = re.search(r"baseline ([0-9.]+) Gbps; peak ([0-9.]+) Gbps", instance.network)
     if figures is None:
         return
-    baseline, most = (float(text) * 1000 * _MBPS for text in figures.groups())
+    baseline, most = (float(text) * 1000 * MBPS for text in figures.groups())
     for resource in (Resource.NETWORK_IN, Resource.NETWORK_OUT):
-        yield _sustained(resource, "instance", baseline, _class_source(), "each direction")
+        yield sustained(resource, "instance", baseline, _class_source(), "each direction")
         if most > baseline:
             yield Ceiling(
                 resource=resource, part="instance", kind=CeilingKind.BURST, value=most,
@@ -186,11 +187,11 @@ def _network(instance: InstanceClass) -> Iterator[Ceiling]:
 def _cpu(instance: InstanceClass) -> Iterator[Ceiling]:
     baseline = volumes.cpu_baseline(instance.name)
     if baseline is None:
-        yield _sustained(Resource.CPU, "instance", 100, BY_DEFINITION, f"{instance.vcpus} vCPUs")
+        yield sustained(Resource.CPU, "instance", 100, BY_DEFINITION, f"{instance.vcpus} vCPUs")
         return
     source = volumes.sources()["cpu_baseline"]
     if instance.family in LIMITED:
-        yield _sustained(Resource.CPU, "instance", baseline, source, "once credits are used up")
+        yield sustained(Resource.CPU, "instance", baseline, source, "once credits are used up")
         yield Ceiling(
             resource=Resource.CPU, part="instance", kind=CeilingKind.BURST, value=100,
             source=BY_DEFINITION, note="while CPU credits last",
@@ -199,14 +200,14 @@ def _cpu(instance: InstanceClass) -> Iterator[Ceiling]:
         note = (
             f"{instance.vcpus} vCPUs; Unlimited, which costs extra above {baseline:g} % on average"
         )
-        yield _sustained(Resource.CPU, "instance", 100, BY_DEFINITION, note)
+        yield sustained(Resource.CPU, "instance", 100, BY_DEFINITION, note)
 
 
 def _volume(volume: Volume) -> Iterator[Ceiling]:
     source = volumes.sources()["io2" if volume.kind == "io2" else "volumes"]
     striped = f"{volume.stripes} stripes" if volume.stripes > 1 else ""
     if volume.iops is not None:
-        yield _sustained(Resource.IOPS, "volume", volume.iops, source, striped)
+        yield sustained(Resource.IOPS, "volume", volume.iops, source, striped)
     if volume.burst_iops is not None and volume.burst_seconds is not None:
         yield Ceiling(
             resource=Resource.IOPS, part="volume", kind=CeilingKind.BURST, value=volume.burst_iops,
@@ -214,7 +215,7 @@ def _volume(volume: Volume) -> Iterator[Ceiling]:
             note=f"{volume.burst_seconds / 60:.0f} min from full credits",
         )  # fmt: skip
     if volume.throughput is not None:
-        yield _sustained(Resource.THROUGHPUT, "volume", volume.throughput, source, striped)
+        yield sustained(Resource.THROUGHPUT, "volume", volume.throughput, source, striped)
 
 
 def _class_source() -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 from mrtuner.documents import UNSET, Doc, Document, NotJudged, Struct, UnsetType, convert, field
-from mrtuner.limits.assess import calendar, spans
+from mrtuner.limits.assess import calendar
 from mrtuner.limits.ceilings import CeilingKind, Resource, binding
 from mrtuner.limits.confirmation import CeilingEvidence
 from mrtuner.limits.fleet import FleetPegged
@@ -180,7 +180,6 @@ class FleetDocument(Document, tag="mrtuner.limits.fleet/1"):
 
 
 def limits_document(found: Limits) -> LimitsDocument:
-    """Return the answer for one instance or server."""
     return LimitsDocument(
         instance=found.name,
         class_name=found.instance.name if found.instance else None,
@@ -239,7 +238,10 @@ def _pegged(one: Pegged, series: MetricSeries) -> PeggedResource:
         edge_below=flat.below,
         calm=flat.calm,
         evidence=list(one.evidence),
-        spans=[(start.isoformat(), end.isoformat()) for start, end in spans(one, series)],
+        spans=[
+            (series.at(start).isoformat(), series.at(end).isoformat())
+            for start, end in one.plateau.spans
+        ],
         calendar=calendar(one, series),
     )
 

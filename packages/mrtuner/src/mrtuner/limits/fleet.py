@@ -18,7 +18,7 @@ from mrtuner.catalog.families import ENGINES
 from mrtuner.described import Doc
 from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
-from mrtuner.limits.assess import Limits, limits
+from mrtuner.limits.assess import limits
 from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.metrics.fetch import Fetched, fetch_all
 from mrtuner.limits.metrics.series import MetricSeries
@@ -94,6 +94,7 @@ def fleet(
 
 
 def _row(region: str, one: Fetched, connections: Connections) -> CheckedInstance:
+    found = unknown = None
     try:
         found = limits(
             one.series,
@@ -103,13 +104,7 @@ def _row(region: str, one: Fetched, connections: Connections) -> CheckedInstance
             connections=connections(one.class_name),
         )
     except MrTunerError as error:
-        return _as_row(region, one, None, error.message)
-    return _as_row(region, one, found, None)
-
-
-def _as_row(
-    region: str, one: Fetched, found: Limits | None, unknown: str | None
-) -> CheckedInstance:
+        unknown = error.message
     return CheckedInstance(
         region=region,
         instance=one.name,

@@ -74,7 +74,8 @@ def _line(
     series: MetricSeries, resource: Resource, ceiling: float, days: Values, busy: Values
 ) -> Forecast:
     line = _fitted(days, busy)
-    grows = line.slope - _t95(line.count - 2) * line.slope_error > 0
+    slope_error = line.error / math.sqrt(line.spread)
+    grows = line.slope - _t95(line.count - 2) * slope_error > 0
     because = (
         f"{line.slope:+.3g} per day over {line.count} days"
         if grows
@@ -97,10 +98,6 @@ class _Fit:
     slope: float
     error: float  # standard deviation of the residuals
     spread: float  # sum of squared distances of the days from their mean
-
-    @property
-    def slope_error(self) -> float:
-        return self.error / math.sqrt(self.spread)
 
     def at(self, day: float, side: int = 0) -> float:
         """The line's value, or the upper (1) or lower (-1) edge of its 90 % band."""

@@ -27,12 +27,10 @@ from mrtuner.host.counters import (
 )
 from mrtuner.host.cpus import bounds, counted_cpus
 from mrtuner.host.devices import Counted, Device, counted, layers
-from mrtuner.host.io_limits import Limit, Rule, limits_of
+from mrtuner.host.io_limits import Rule, limits_of
 from mrtuner.host.tree import Tree
-from mrtuner.limits.ceilings import BY_DEFINITION, Ceiling, CeilingKind, Resource
+from mrtuner.limits.ceilings import BY_DEFINITION, MBPS, Ceiling, Resource, sustained
 from mrtuner.units import KiB
-
-_MBPS: Final = 125_000  # bytes per second in a megabit per second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +67,10 @@ def watched_host(tree: Tree, data_directory: PurePosixPath | None) -> WatchedHos
     device = chosen.device if chosen else next(iter(devices), None)
     interface = default_interface(tree)
     cpus, quota, cpu = _cpu(tree)
-    ceilings = [_of_volume(limit) for limit in limits]
+    ceilings = [
+        sustained(_RESOURCES[one.rule], "cgroup", one.value, one.source, f"on {one.device.name}")
+        for one in limits
+    ]
     ceilings += [*_network(tree, interface), cpu, *_memory(tree)]
     return WatchedHost(
         tree=tree,
@@ -84,12 +85,11 @@ def watched_host(tree: Tree, data_directory: PurePosixPath | None) -> WatchedHos
 
 
 def read(of: WatchedHost) -> HostCounters:
-    """Read the counters now."""
-    received, sent = _carried(of.tree, of.interface)
+    network = None if of.interface is None else traffic(of.tree, of.interface)
     return HostCounters(
         disk=None if of.device is None else counted(of.tree, of.device, of.group),
-        received=received,
-        sent=sent,
+        received=None if network is None else network.received,
+        sent=None if network is None else network.sent,
         busy=_busy(of),
         available=_available(of),
     )
@@ -141,13 +141,6 @@ _RESOURCES: Final[Mapping[Rule, Resource]] = {
 }
 
 
-def _of_volume(limit: Limit) -> Ceiling:
-    return Ceiling(
-        resource=_RESOURCES[limit.rule], part="cgroup", kind=CeilingKind.SUSTAINED,
-        value=limit.value, source=limit.source, note=f"on {limit.device.name}",
-    )  # fmt: skip
-
-
 def _about(
     tree: Tree, path: PurePosixPath | None, devices: tuple[Device, ...], device: Device | None
 ) -> Iterator[str]:
@@ -176,11 +169,9 @@ def _network(tree: Tree, interface: str | None) -> Iterator[Ceiling]:
     speed = tree.peek(path) or ""
     if interface is None or not speed.isdigit() or int(speed) == 0 or not _our_network(tree):
         return
+    note = f"{interface}, each direction"
     for resource in (Resource.NETWORK_IN, Resource.NETWORK_OUT):
-        yield Ceiling(
-            resource=resource, part="interface", kind=CeilingKind.SUSTAINED,
-            value=int(speed) * _MBPS, source=path, note=f"{interface}, each direction",
-        )  # fmt: skip
+        yield sustained(resource, "interface", int(speed) * MBPS, path, note)
 
 
 def _our_network(tree: Tree) -> bool:
@@ -204,27 +195,16 @@ def _cpu(tree: Tree) -> tuple[float, ControlGroup | None, Ceiling]:
 
 
 def _all_of(note: str, source: str) -> Ceiling:
-    return Ceiling(
-        resource=Resource.CPU, part="server", kind=CeilingKind.SUSTAINED, value=100, source=source,
-        note=note,
-    )  # fmt: skip
+    return sustained(Resource.CPU, "server", 100, source, note)
 
 
 def _memory(tree: Tree) -> Iterator[Ceiling]:
     found, _ = memory.memory(tree)
     if isinstance(found, Fact):
-        yield Ceiling(
-            resource=Resource.MEMORY, part="server", kind=CeilingKind.SUSTAINED, value=found.value,
-            source=found.source,
-        )  # fmt: skip
+        yield sustained(Resource.MEMORY, "server", found.value, found.source)
 
 
 # Counters.
-
-
-def _carried(tree: Tree, interface: str | None) -> tuple[int | None, int | None]:
-    found = None if interface is None else traffic(tree, interface)
-    return (None, None) if found is None else (found.received, found.sent)
 
 
 def _busy(of: WatchedHost) -> float | None:

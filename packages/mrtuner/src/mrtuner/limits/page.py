@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.limits.assess import Limits
-from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, binding
+from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource, binding, sustained
 from mrtuner.limits.document import limits_document
 from mrtuner.limits.levels import DIRECTIONS, PARTS
 from mrtuner.limits.reached import pegged_mask
@@ -125,8 +125,7 @@ def _busiest(total: Values) -> Values:
 def _shade_pegged(axes: Axes, answer: Limits, resource: Resource) -> None:
     """Draw a band behind the hours at a ceiling."""
     series = answer.series
-    masks = [pegged_mask(answer.findings.pegged, one, series.points) for one in _TOGETHER[resource]]
-    mask = numpy().logical_or.reduce(masks)
+    mask = pegged_mask(answer.findings.pegged, _TOGETHER[resource], series.points)
     hole = max(series.points // _COLUMNS, 1)
     for start, end in runs(mask, hole=hole):
         axes.axvspan(start * series.step / 86_400, end * series.step / 86_400,
@@ -146,12 +145,10 @@ def _drawn(known: Sequence[Ceiling], resource: Resource, top: float) -> list[Cei
 def _unknown(answer: Limits) -> list[Ceiling]:
     """Return the levels of unknown ceilings, to be drawn like the others."""
     return [
-        Ceiling(
-            resource=one.resource, part=_UNKNOWN, kind=CeilingKind.SUSTAINED,
-            value=one.plateau.level, source="",
-        )
-        for one in answer.pegged if one.ceiling is None
-    ]  # fmt: skip
+        sustained(one.resource, _UNKNOWN, one.plateau.level, source="")
+        for one in answer.pegged
+        if one.ceiling is None
+    ]
 
 
 def _lines(axes: Axes, drawn: Sequence[Ceiling], unit: float, height: float) -> None:

@@ -8,7 +8,7 @@ credits that is used up proves a baseline by itself; a full one refutes it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -430,7 +430,7 @@ def _repeats(under: Pegged, over: Pegged | Steady, every: Mapping[Resource, Valu
     return bool(left < alone or left <= (1 - ECHO) * there.sum() + 1)
 
 
-def pegged_mask(pegged: Sequence[Pegged], resource: Resource, length: int) -> Mask:
-    """The points at which this resource was at a ceiling."""
-    spans = [span for one in pegged if one.resource is resource for span in one.plateau.spans]
+def pegged_mask(pegged: Sequence[Pegged], resources: Collection[Resource], length: int) -> Mask:
+    """The points at which any of these resources was at a ceiling."""
+    spans = [span for one in pegged if one.resource in resources for span in one.plateau.spans]
     return inside(spans, length)

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final, Protocol
 
 from mrtuner.host.tree import Tree
-from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
+from mrtuner.limits.ceilings import Ceiling, Resource, sustained
 from mrtuner.limits.host_ceilings import watched_host
 
 _DECLARATION: Final = """
@@ -72,7 +72,6 @@ def _read(tree: Tree, data_directory: PurePosixPath | None) -> Iterable[Mapping[
 
 
 def rows_of(known: Iterable[Ceiling]) -> Iterator[dict[str, Any]]:
-    """Ceilings as rows of the source."""
     for one in known:
         yield {
             "resource": one.resource.value, "part": one.part, "value": one.value,
@@ -84,9 +83,9 @@ def ceilings_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Ceiling, ...]:
     """Rows of the source as ceilings; a resource that this version does not know is left out."""
     known = {resource.value for resource in Resource}
     return tuple(
-        Ceiling(
-            resource=Resource(row["resource"]), part=row["part"], kind=CeilingKind.SUSTAINED,
-            value=row["value"], source=row["origin"] or "", note=row["note"] or "",
+        sustained(
+            Resource(row["resource"]), row["part"], row["value"], row["origin"] or "",
+            row["note"] or "",
         )
         for row in rows
         if row["resource"] in known and row["value"] is not None

@@ -8,11 +8,11 @@ unknown here: smallest means fewest vCPUs, then least memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from mrtuner.catalog.classes import InstanceClass, instance_classes
+from mrtuner.catalog.classes import POSTGRES, InstanceClass, instance_classes
 from mrtuner.catalog.volumes import Volume, cpu_baseline, volume_of
 from mrtuner.described import Doc
 from mrtuner.errors import BadValue
@@ -25,7 +25,7 @@ from mrtuner.stats.plateaus import numpy
 from mrtuner.units import MiB
 
 if TYPE_CHECKING:
-    from mrtuner.stats.plateaus import Mask, Values
+    from mrtuner.stats.plateaus import Values
 
 #: Headroom of a new ceiling above the highest level at which load was held down.
 HEADROOM: Final = 1.25
@@ -187,8 +187,8 @@ def _at_most(
     queue = series.metrics.get(WAITING if series.apart else "DiskQueueDepth")
     if resource not in DISK or operations is None or queue is None:
         return None
-    there = pegged_mask(findings.pegged, resource, series.points)
-    anywhere = there | _any_pegged(series, findings)
+    there = pegged_mask(findings.pegged, [resource], series.points)
+    anywhere = pegged_mask(findings.pegged, DISK, series.points)
     quiet = ~anywhere & (operations > 0) & np.isfinite(queue)
     at = there & (operations > 0) & np.isfinite(queue)
     if at.sum() < 3 or quiet.sum() < 20:
@@ -210,23 +210,13 @@ def _of_sums(waiting: Values, operations: Values) -> float:
     return float(waiting.sum() / operations.sum())
 
 
-def _any_pegged(series: MetricSeries, findings: Findings) -> Mask:
-    np = numpy()
-    masks = [pegged_mask(findings.pegged, resource, series.points) for resource in DISK]
-    found: Mask = np.logical_or.reduce(masks)
-    return found
-
-
 def _current(instance: InstanceClass) -> Iterator[InstanceClass]:
     """Classes for the same engine, without old generations."""
-    for one in _of_its_engines(instance):
+    known = instance.engines
+    engine = POSTGRES if POSTGRES in known else min(known, default=POSTGRES)
+    for one in instance_classes(engine).values():
         if one.family not in _OLD and one.ebs_baseline_mbps is not None:
             yield one
-
-
-def _of_its_engines(instance: InstanceClass) -> Iterable[InstanceClass]:
-    engine = "postgres" if "postgres" in instance.engines else min(instance.engines, default=None)
-    return instance_classes(engine).values() if engine else instance_classes().values()
 
 
 def _cpus(one: InstanceClass, now: InstanceClass, wanted: Mapping[Resource, Demand]) -> bool:

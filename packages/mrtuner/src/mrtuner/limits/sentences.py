@@ -209,7 +209,8 @@ def _iops_will_not_help(
     """Warn of an expensive mistake from the field: buying IOPS where they do not bind."""
     if volume is None or not volume.provisioned:
         return
-    if any(one.resource is Resource.IOPS and _is_volumes(one) for one in pegged):
+    reached = [one.ceiling for one in pegged if one.resource is Resource.IOPS]
+    if any(one is not None and one.part == "volume" for one in reached):
         return
     stops = instance.ebs_max_iops
     bound = any(one.resource is Resource.THROUGHPUT for one in pegged)
@@ -218,13 +219,9 @@ def _iops_will_not_help(
         reasons.append(f"the instance is limited to {stops:,} IOPS")
     if bound:
         reasons.append("throughput is the tighter limit")
-    if bound or any(one.resource is Resource.IOPS for one in pegged):
+    if bound or reached:
         because = ", and ".join(reasons) or "the limit reached is not the volume's"
         yield f"Raising provisioned IOPS will not help: {because}."
-
-
-def _is_volumes(one: Pegged) -> bool:
-    return one.ceiling is not None and one.ceiling.part == "volume"
 
 
 def _larger(

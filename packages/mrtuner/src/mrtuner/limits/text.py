@@ -1,7 +1,8 @@
-"""Limits as lines for a terminal, from the document ``mrtuner.limits/1`` alone."""
+"""Limits as lines for a terminal, from ``mrtuner.limits/1`` or ``mrtuner.limits.fleet/1`` alone."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
@@ -10,11 +11,14 @@ from mrtuner.limits.ceilings import Resource
 from mrtuner.limits.document import (
     CeilingEntry,
     ClassCandidate,
+    FleetDocument,
+    FleetInstance,
     LimitsDocument,
     PeggedResource,
     ResourceForecast,
     SteadyStretch,
 )
+from mrtuner.limits.fleet import FleetPegged
 from mrtuner.limits.levels import DISK
 from mrtuner.limits.remedies import Demand
 from mrtuner.limits.sentences import lasting, quantity
@@ -26,6 +30,7 @@ DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _CALENDAR_FROM: Final = 6 * 3600
 #: Shades for an hour in the calendar, from no minute at a ceiling to as many as in the worst.
 _SHADES: Final = (" ", ".", ":", "+", "#")
+_FLEET_HEADER: Final = ("region", "instance", "class", "storage", "at", "ceiling", "for")
 
 
 def lines(told: LimitsDocument) -> Iterator[str]:
@@ -73,9 +78,10 @@ def _pegged(one: PeggedResource) -> Iterator[str]:
     else:
         names = enumerated([ceiling.name, *one.others], "or")
         yield f"{resource} at {at}: {one.of_ceiling:.1%} of {names}"
+    surely = "confirmed by other metrics" if one.confirmed else "no other metric confirms it"
     yield (
         f"  {lasting(one.minutes)} in all ({one.share:.0%} of the time), "
-        f"longest stretch {lasting(one.longest_minutes)}; {_surely(one)}"
+        f"longest stretch {lasting(one.longest_minutes)}; {surely}"
     )
     yield from (f"  {said.says}: {said.because}" for said in one.evidence)
 
@@ -84,10 +90,6 @@ def is_long(told: LimitsDocument) -> bool:
     """Whether the data are long enough for a calendar of the week."""
     start, end = (datetime.fromisoformat(at) for at in (told.start, told.end))
     return (end - start).total_seconds() >= _CALENDAR_FROM
-
-
-def _surely(one: PeggedResource) -> str:
-    return "confirmed by other metrics" if one.confirmed else "no other metric confirms it"
 
 
 def _calendar(table: Sequence[Sequence[float]]) -> Iterator[str]:
@@ -153,3 +155,37 @@ def steady_words(one: SteadyStretch) -> str:
     """Describe in a sentence a flat stretch that is not a ceiling."""
     resource = one.resource
     return f"{resource} at {quantity(resource, one.level)}: {one.because}"
+
+
+def fleet_lines(told: FleetDocument) -> Iterator[str]:
+    """Yield the document ``mrtuner.limits.fleet/1``, line by line."""
+    reasons = Counter(why for one in told.instances for why in _reasons(one))
+    yield from (f"not judged: {count} x {why}" for why, count in reasons.most_common())
+    rows = [_fleet_cells(one, at) for one in told.instances for at in one.pegged]
+    if rows:
+        yield from aligned([_FLEET_HEADER, *rows])
+        yield ""
+    pegged = sum(1 for one in told.instances if one.pegged)
+    yield (
+        f"{pegged:,} of {len(told.instances):,} instances reached a limit, "
+        f"{told.start[:16]} to {told.end[:16]} UTC"
+    )
+    yield from (f"  failed: {one.region}: {one.error}" for one in told.failures)
+
+
+def _reasons(one: FleetInstance) -> Iterator[str]:
+    if one.unknown:
+        yield one.unknown
+    yield from (f"{each.name}: {each.why}" for each in one.unjudged)
+
+
+def _fleet_cells(one: FleetInstance, at: FleetPegged) -> tuple[str, ...]:
+    return (
+        one.region,
+        one.instance,
+        one.class_name,
+        one.storage or "?",
+        quantity(at.resource, at.level),
+        at.ceiling or f"unknown {at.resource}",
+        lasting(at.minutes),
+    )

@@ -27,6 +27,10 @@ class ClientOutages:
     late: int
     errors: tuple[str, ...]
 
+    @property
+    def words(self) -> str:
+        return self.kind.words
+
 
 def outages_by_client(seen: Observation, asked: float) -> tuple[ClientOutages, ...]:
     """Return outages of the kinds that noticed any; `asked` is the moment of the trigger [s]."""

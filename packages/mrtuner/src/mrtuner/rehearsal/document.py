@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from mrtuner.documents import Doc, Struct
+from mrtuner.documents import Doc, Struct, convert
 from mrtuner.rehearsal.observation import ProbeKind, WriteLedger
-from mrtuner.rehearsal.run import TimelineMark
 
 if TYPE_CHECKING:
-    from mrtuner.rehearsal.client_outages import ClientOutages
-    from mrtuner.rehearsal.observation import Gap, Observation, ServerIdentity
-    from mrtuner.rehearsal.run import TimelineMark
+    from mrtuner.rehearsal.observation import Observation, ServerIdentity
 
+_Part = TypeVar("_Part", bound=Struct)
 #: Values of `ProbeLog.columns`, in their order. The last is a place in `ProbeLog.servers`.
 Row = tuple[ProbeKind, float, float, float | None, float, str | None, int | None]
 
@@ -106,7 +104,7 @@ def probe_log(seen: Observation) -> ProbeLog:
         restarted=seen.restarted,
         went_away=seen.went_away,
         servers=[_server(one) for one in seen.servers],
-        gaps=[_gap(one) for one in seen.all_gaps()],
+        gaps=[in_millis(one, AnswerGap) for one in seen.all_gaps()],
         ledger=seen.ledger,
         left_behind=seen.left_behind,
         columns=["kind", "due", "sent", "asked", "ended", "error", "server"],
@@ -125,21 +123,6 @@ def _server(server: ServerIdentity) -> AnsweringServer:
     )
 
 
-def _gap(gap: Gap) -> AnswerGap:
-    return AnswerGap(
-        kind=gap.kind,
-        last_answer=rounded(gap.last_answer),
-        began=round(gap.began, 3),
-        first_failure=rounded(gap.first_failure),
-        answer=rounded(gap.answer),
-        least=round(gap.least, 3),
-        most=rounded(gap.most),
-        failed=gap.failed,
-        late=gap.late,
-        errors=list(gap.errors),
-    )
-
-
 def _rows(seen: Observation) -> Iterator[Row]:
     places = {server: place for place, server in enumerate(seen.servers)}
     for one in seen.attempts:
@@ -154,31 +137,13 @@ def _rows(seen: Observation) -> Iterator[Row]:
         )
 
 
-def client_outage(client: ClientOutages) -> ClientOutage:
-    """Return the outage for one kind of client."""
-    return ClientOutage(
-        kind=client.kind,
-        words=client.kind.words,
-        last_success=rounded(client.last_success),
-        first_failure=rounded(client.first_failure),
-        first_success=rounded(client.first_success),
-        least=round(client.least, 3),
-        most=rounded(client.most),
-        gaps=client.gaps,
-        failed=client.failed,
-        late=client.late,
-        errors=list(client.errors),
-    )
-
-
-def timeline_mark(mark: TimelineMark) -> TimelineMark:
-    """Return one mark on the timeline."""
-    return TimelineMark(
-        at=round(mark.at, 3),
-        text=mark.text,
-        origin=mark.origin,
-        by_their_clock=mark.by_their_clock,
-    )
+def in_millis(source: object, kind: type[_Part]) -> _Part:
+    """Return a part of `source` with its times rounded to milliseconds."""
+    part = convert(source, kind)
+    for name in part.__struct_fields__:
+        if isinstance(value := getattr(part, name), float):
+            setattr(part, name, round(value, 3))
+    return part
 
 
 def rounded(seconds: float | None) -> float | None:

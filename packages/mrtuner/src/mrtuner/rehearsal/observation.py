@@ -160,10 +160,10 @@ def _gap(stretch: Sequence[Attempt], last: float | None, onward: Sequence[Attemp
     )
 
 
-def steady(attempts: Iterable[Attempt], kinds: Iterable[ProbeKind], *, since: float) -> bool:
+def steady(attempts: Iterable[Attempt], kinds: Collection[ProbeKind], *, since: float) -> bool:
     """Whether every kind was probed since then, and every such attempt got a good answer."""
-    recent = [one for one in attempts if one.due >= since]
-    return all(_all_good([one for one in recent if one.kind is kind]) for kind in kinds)
+    recent = [one for one in attempts if one.due >= since and one.kind in kinds]
+    return {one.kind for one in recent} >= set(kinds) and all(one.good for one in recent)
 
 
 def primaries(attempts: Iterable[Attempt], *, since: float) -> set[ServerIdentity]:
@@ -175,10 +175,6 @@ def primaries_of(attempts: Iterable[Attempt]) -> set[ServerIdentity]:
     """Return the servers that answered these and accepted writes."""
     answers = (one.server for one in attempts)
     return {one for one in answers if one is not None and not one.standby}
-
-
-def _all_good(attempts: Sequence[Attempt]) -> bool:
-    return bool(attempts) and all(one.good for one in attempts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

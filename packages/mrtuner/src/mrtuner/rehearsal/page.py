@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from mrtuner.rehearsal.document import AnswerGap, ClientOutage, ProbeLog
     from mrtuner.rehearsal.observation import ProbeKind
 
-NAMES: Final = {
-    "read": "new connection, read",
-    "held": "held connection, read",
-    "flight": "query in flight",
-    "held-write": "held connection, write",
-    "write": "new connection, write",
-}
 _MARKERS: Final = {"read": "o", "held": "s", "flight": "D", "held-write": "v", "write": "^"}
 #: Line width of text on a terminal.
 WIDE: Final = 100
@@ -119,14 +112,13 @@ def met(run: RunDocument) -> Iterator[Moment]:
 
 
 def _met(one: ClientOutage) -> Iterator[Moment]:
-    kind = NAMES[one.kind]
     if one.last_success is not None:
-        yield Moment(one.last_success, "client", f"last answer: {kind}")
+        yield Moment(one.last_success, "client", f"last answer: {one.words}")
     if one.first_failure is not None:
         error = f": {one.errors[0]}" if one.errors else ""
-        yield Moment(one.first_failure, "client", f"first failure: {kind}{error}")
+        yield Moment(one.first_failure, "client", f"first failure: {one.words}{error}")
     if one.first_success is not None:
-        yield Moment(one.first_success, "client", f"answers again: {kind}")
+        yield Moment(one.first_success, "client", f"answers again: {one.words}")
 
 
 def pictures(run: RunDocument, name: str) -> Iterator[str]:
@@ -178,7 +170,7 @@ def timeline(run: RunDocument, window: tuple[float, float], *, key: str) -> str:
 
 
 def _draw_lanes(
-    axes: Axes, run: RunDocument, kinds: Sequence[str], window: tuple[float, float]
+    axes: Axes, run: RunDocument, kinds: Sequence[ProbeKind], window: tuple[float, float]
 ) -> None:
     well, away = figures.PALETTE["b"].light, figures.PALETTE["limit"].light
     start, end = _whole(run)
@@ -190,7 +182,7 @@ def _draw_lanes(
                 axes.barh([lane], [right - left], left=left, height=0.62, color=away)
                 _length(axes, left, right, lane, window)
     _draw_marks(axes, run, window)
-    axes.set_yticks(range(len(kinds)), [NAMES[kind] for kind in kinds])
+    axes.set_yticks(range(len(kinds)), [kind.words for kind in kinds])
     axes.set_ylim(len(kinds) - 0.4, -1.1)
     axes.set_xlim(*window)
     plain(axes, bottom=False)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeAlias
 
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.connect import connect
-from mrtuner.rehearsal.ledger import SCHEMA_PREFIX, LedgerTable
+from mrtuner.rehearsal.ledger import LedgerTable
 from mrtuner.rehearsal.observation import (
     USUAL,
     Attempt,
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     import psycopg
 
     Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
-
-__all__ = ["APPLICATION_NAME", "SCHEMA_PREFIX", "Probes", "Schedule"]
 
 APPLICATION_NAME: Final = "mrtuner-probe"
 

@@ -85,7 +85,9 @@ def upcoming(
             "no store is given for the secret", "Use --to file:PATH, or another store."
         )
     where = store(named, out)
-    if last is None or last.finished or (current is not None and not _moved_to(last, current)):
+    # Whether the role given as current is the one that the secret was handed out for.
+    moved = last is not None and last.step in MOVED and current == last.new
+    if last is None or last.finished or (current is not None and not moved):
         check(where)
         return rotator.plan(named, where, current), where
     if named != last.to:
@@ -93,11 +95,6 @@ def upcoming(
     if last.step not in _TAKEN:
         check(where)
     return replace(last, to=named, seen=last.seen or current is not None), where
-
-
-def _moved_to(rotation: RotationState, current: str) -> bool:
-    """Whether the role given as current is the one that the secret was handed out for."""
-    return rotation.step in MOVED and current == rotation.new
 
 
 #: The store of such a rotation is not written again, except when it is aborted.

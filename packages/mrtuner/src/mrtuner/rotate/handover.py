@@ -15,7 +15,6 @@ from mrtuner.rotate import equalize, login, roles
 from mrtuner.rotate.base import RotationBase
 from mrtuner.rotate.cautions import doubts
 from mrtuner.rotate.model import DELIVERED, MOVED, Credential, RotationState, RotationStep
-from mrtuner.rotate.password import new_password
 
 if TYPE_CHECKING:
     from mrtuner.rotate.stores import Store
@@ -98,7 +97,7 @@ class Handover(RotationBase):
 
     def _fresh(self, rotation: RotationState, store: Store) -> str:
         """Make a new password; keep it beside the journal if the store cannot be read back."""
-        password = new_password()
+        password = roles.new_password()
         if not store.readable:
             self.book.keep(rotation, password)
         return password

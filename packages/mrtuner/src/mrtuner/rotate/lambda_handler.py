@@ -17,7 +17,6 @@ from mrtuner.errors import BadValue, Refused
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate import equalize, login, roles
 from mrtuner.rotate.model import Credential, Holder, RoleGroup
-from mrtuner.rotate.password import new_password
 from mrtuner.rotate.secretsmanager import CURRENT, PENDING, Secret
 
 
@@ -37,7 +36,7 @@ def _create(secret: Secret, token: str) -> None:
         return
     current = _needed(secret.read())
     group = _group(current)
-    other = {"username": group.after(str(current["username"])), "password": new_password()}
+    other = {"username": group.after(str(current["username"])), "password": roles.new_password()}
     secret.put({**current, **other}, token=token, stage=PENDING)
 
 
@@ -64,15 +63,11 @@ def _test(secret: Secret, token: str) -> None:
     login.try_login(_dsn(pending, at=pending), credential, _group(pending))
 
 
-def _finish(secret: Secret, token: str) -> None:
-    secret.promote(token)
-
-
 _STEPS: Final[Mapping[str, Callable[[Secret, str], None]]] = {
     "createSecret": _create,
     "setSecret": _set,
     "testSecret": _test,
-    "finishSecret": _finish,
+    "finishSecret": Secret.promote,
 }
 
 

@@ -6,6 +6,7 @@ appears on the wire, in the server's log or in pg_stat_statements.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 #: The application_name of all our sessions. Source: postgres.connect.
 OURS: Final = "mrtuner"
+
+
+def new_password() -> str:
+    """Return 256 random bits in characters that need no quoting in a URI, a shell or ~/.pgpass."""
+    return secrets.token_urlsafe(32)
 
 
 def system_identifier(conn: Connection) -> str:

@@ -16,7 +16,6 @@ from mrtuner.rotate import equalize, roles
 from mrtuner.rotate.base import now
 from mrtuner.rotate.handover import Handover
 from mrtuner.rotate.model import DELIVERED, MOVED, Holder, RotationState, RotationStep
-from mrtuner.rotate.password import new_password
 
 if TYPE_CHECKING:
     from mrtuner.rotate.stores import Store
@@ -157,7 +156,7 @@ class Rotator(Handover):
             rotation = rotation if aborting else self._step(rotation, RotationStep.DISABLING)
             roles.close(self.conn, role)
             if not self._watch.sessions(role):
-                roles.scramble(self.conn, role, new_password())
+                roles.scramble(self.conn, role, roles.new_password())
                 self._inherit(role)
                 return rotation, ()
             roles.open_again(self.conn, role)

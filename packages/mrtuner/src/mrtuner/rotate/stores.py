@@ -178,35 +178,34 @@ class FileStore:
         return True
 
 
-class Stream:
-    """One line of JSON on a stream, for a person or a program that waits for it."""
+class _Unread:
+    """A store whose secret can neither be read back nor taken back."""
 
     readable = False
+
+    def read(self) -> dict[str, Any] | None:
+        return None
+
+    def restore(self, username: str) -> bool:  # noqa: ARG002
+        return False
+
+
+class Stream(_Unread):
+    """One line of JSON on a stream, for a person or a program that waits for it."""
 
     def __init__(self, out: TextIO) -> None:
         self.out = out
 
     def write(self, credential: Credential) -> None:
-        """Write it and flush it."""
         try:
             self.out.write(json.dumps(credential.document()) + "\n")
             self.out.flush()
         except OSError as error:
             raise _not_taken("stdout", _reason(error)) from None
 
-    def read(self) -> dict[str, Any] | None:
-        """Return None: what was written cannot be read back."""
-        return None
 
-    def restore(self, username: str) -> bool:  # noqa: ARG002
-        """Return False: what was written cannot be taken back."""
-        return False
-
-
-class CommandStore:
+class CommandStore(_Unread):
     """A program that reads the JSON on its standard input: no argument contains a password."""
-
-    readable = False
 
     def __init__(self, words: list[str]) -> None:
         self.words = words
@@ -234,14 +233,6 @@ class CommandStore:
             raise _not_taken(self._name, _reason(error)) from None
         if done.returncode != 0:
             raise _not_taken(self._name, f"exit code {done.returncode}")
-
-    def read(self) -> dict[str, Any] | None:
-        """Return None: a command cannot be read."""
-        return None
-
-    def restore(self, username: str) -> bool:  # noqa: ARG002
-        """Return False: a command cannot restore."""
-        return False
 
     @property
     def _name(self) -> str:

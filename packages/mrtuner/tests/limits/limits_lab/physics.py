@@ -7,7 +7,7 @@ served, and just long enough for the sum to fit. Little's law holds by construct
 flight is the rate times the time of one operation.
 
 Nothing here is random except the wobble of `observe`. Written without knowledge of the detector
-and of `simulate.py`, so that it judges the detector independently; see `truth.py`.
+and of `simulate.py`, so that it judges the detector independently; see `limits_truth.py`.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from limits_truth import Case
+
 from limits_lab.hardware import (
     above,
     drawn,
@@ -48,7 +50,7 @@ from limits_lab.workload import (
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume, volume_of
 from mrtuner.limits.ceilings import CeilingKind, Resource, ceilings
-from mrtuner.limits.examples.truth import Case, Limiter
+from mrtuner.limits.examples.simulate import Limiter
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.stats.plateaus import numpy
 from mrtuner.units import KiB, MiB

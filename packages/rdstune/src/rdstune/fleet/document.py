@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, field
-from mrtuner.rehearsal.document import ClientOutage, ProbedRun, client_outage, probe_log, rounded
+from mrtuner.rehearsal.document import ClientOutage, ProbedRun, in_millis, probe_log, rounded
 from rdstune.fleet.audit import AuditFinding
 from rdstune.fleet.maintenance import Origin
 from rdstune.fleet.outage import Deployment, Evidence, OutageKind
@@ -358,7 +358,7 @@ def _phases(found: Phases) -> RehearsalPhases:
         first_read=rounded(found.first_read),
         first_write=rounded(found.first_write),
         available=rounded(found.available),
-        clients=[client_outage(one) for one in found.outages_by_client],
+        clients=[in_millis(one, ClientOutage) for one in found.outages_by_client],
     )
 
 

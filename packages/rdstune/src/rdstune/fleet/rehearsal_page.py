@@ -12,7 +12,6 @@ from pathlib import Path
 from mrtuner.present import figures
 from mrtuner.present.html import rendered
 from mrtuner.rehearsal.page import (
-    NAMES,
     Moment,
     by_time,
     in_order,
@@ -31,7 +30,7 @@ def page(told: RehearsalDocument) -> str:
     Raises MissingPart without jinja2 or matplotlib.
     """
     runs = [shown(run, moments(run), str(number)) for number, run in enumerate(told.runs, 1)]
-    return rendered(Path(__file__).with_suffix(".html"), told=told, runs=runs, names=NAMES)
+    return rendered(Path(__file__).with_suffix(".html"), told=told, runs=runs)
 
 
 def lines(told: RehearsalDocument) -> Iterator[str]:

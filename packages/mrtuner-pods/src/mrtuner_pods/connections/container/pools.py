@@ -82,7 +82,11 @@ def pools(container: Container, given: Given) -> Found:
     found = Found()
     said = container.said(given.pool, "--pool")
     named = container.said(given.framework, "--framework")
-    strings = dict(_connection_strings(container.environment))
+    strings = {
+        name: string
+        for name, one in container.environment.items()
+        if one.value and (string := parsed(one.value)) is not None
+    }
     if said is None and named is None:
         for application in uncounted():
             if is_of_image(container.image, application.images) or any(
@@ -223,13 +227,6 @@ def _application(string: ConnectionString) -> str | None:
     return next((string.parameters[one] for one in named if one in string.parameters), None)
 
 
-def _connection_strings(environment: Environment) -> Iterator[tuple[str, ConnectionString]]:
-    for name, one in environment.items():
-        found = parsed(one.value) if one.value else None
-        if found is not None:
-            yield name, found
-
-
 def _mains(strings: Mapping[str, ConnectionString]) -> list[str | None]:
     """For each server that is named, the variable with its first, or best known, string."""
     names = sorted(strings, key=lambda name: name not in {"DATABASE_URL", "SPRING_DATASOURCE_URL"})
@@ -317,7 +314,8 @@ def _in_string(case: _Case) -> Fact[str] | None:
     if string is None or case.main is None or case.known is None:
         return None
     source = case.container.environment[case.main].source
-    if case.known.name == "npgsql" and _no_pooling(string):
+    pooling = string.parameters.get("pooling", "").lower()
+    if case.known.name == "npgsql" and pooling in {"false", "no"}:
         return Fact("0", f"{source}: pooling=false")
     # Without a version, what is there counts: nobody writes a parameter that has no effect.
     own = default.parameters if default is not None and case.version is not None else None
@@ -334,10 +332,6 @@ def _of_query(told: Fact[str] | None, known: Framework) -> Fact[str] | None:
     parameters = dict(parse_qsl(told.value[1:]))
     found = next((parameters[name] for name in known.parameters if name in parameters), None)
     return None if found is None else Fact(found, told.source)
-
-
-def _no_pooling(string: ConnectionString) -> bool:
-    return string.parameters.get("pooling", "").lower() in {"false", "no"}
 
 
 def _named_like_a_pool(environment: Environment) -> Fact[str] | None:
@@ -453,14 +447,10 @@ def _warn_of_few(case: _Case, size: Fact[Count], overflow: Fact[int]) -> None:
 def _tell(container: Container, known: Framework | None, found: Found) -> None:
     if known is not None and known.note:
         found.notes.append(f"{known.title}: {known.note}")
-    found.notes += [
-        f"{container.where}: {absent} is not available: a pool size in it would win over what "
-        "was read"
-        for absent in container.absent
-    ]
+    absent = [f"{container.where}: {one}" for one in container.absent]
     found.notes += [
         f"{source} is not available: a pool size in it would win over what was read"
-        for source in _without_value(container)
+        for source in (*absent, *_without_value(container))
     ]
 
 

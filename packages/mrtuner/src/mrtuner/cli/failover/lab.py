@@ -81,7 +81,8 @@ def command(
         return
     request = Request(
         within=within, parameters=None if client is None else parameters(client),
-        sysctls=dict(map(sysctl, sysctls)), ttl=dns_ttl, watch=watch, server_bin=server_bin,
+        sysctls=dict(map(sysctl, sysctls)), ttl=dns_ttl, watch=watch,
+        server_bin=None if server_bin is None else str(server_bin.resolve()),
     )  # fmt: skip
     if not scenarios:
         if html is not None:

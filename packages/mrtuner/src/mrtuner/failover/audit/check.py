@@ -95,14 +95,20 @@ def audit(
 
 
 def judged(connection: Connection, kernel: Kernel, within: float) -> Audited:
-    """Judge one connection."""
     seen = connection.options
-    if seen is None:
-        return Audited(connection=connection, cases=(), findings=tuple(_unread(connection)))
+    if seen is None:  # without the socket, only one thing is known
+        forever = f"{Case.FLIGHT.words}: forever, no keepalive timer is armed"
+        findings = (forever,) if connection.timer is None else ()
+        return Audited(connection=connection, cases=(), findings=findings)
     path = Path(rtt=seen.rtt, rto=max(seen.rto, 1 / kernel.hz))
     situation = Situation(kernel=kernel, client=client_of(seen), path=path)
     cases = (idle(situation), in_flight(situation))
-    return Audited(connection=connection, cases=cases, findings=tuple(_too_long(cases, within)))
+    findings = tuple(
+        f"{case.case.words}: {pretty_span(case.span)}, by {case.decided_by}"
+        for case in cases
+        if case.span is None or case.span.high > within
+    )
+    return Audited(connection=connection, cases=cases, findings=findings)
 
 
 def client_of(seen: Options) -> Client:
@@ -117,18 +123,6 @@ def client_of(seen: Options) -> Client:
         user_timeout=seen.user_timeout,
         origin=_ORIGIN,
     )
-
-
-def _too_long(cases: Iterable[Prediction], within: float) -> Iterator[str]:
-    for case in cases:
-        if case.span is None or case.span.high > within:
-            yield f"{case.case.words}: {pretty_span(case.span)}, by {case.decided_by}"
-
-
-def _unread(connection: Connection) -> Iterator[str]:
-    """What is known without the socket: only whether a query in flight hangs forever."""
-    if connection.timer is None:
-        yield f"{Case.FLIGHT.words}: forever, no keepalive timer is armed"
 
 
 def _between(name: str | None) -> Iterator[str]:

@@ -77,11 +77,6 @@ def between(session: Session) -> str | None:
     pid, port = row or (None, None)
     if pid != session.info.backend_pid:
         return "a pooler"
-    through = port is not None and port != _own_port(session)
-    return "a proxy or address translation" if through else None
-
-
-def _own_port(session: Session) -> int:
     with socket.socket(fileno=os.dup(session.fileno())) as ours:
-        port: int = ours.getsockname()[1]
-        return port
+        through = port is not None and port != ours.getsockname()[1]
+    return "a proxy or address translation" if through else None

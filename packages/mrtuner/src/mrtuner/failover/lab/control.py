@@ -9,7 +9,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,23 +33,13 @@ class Request:
     within: float = 10.0  # the bound the clients are configured for, unless `parameters` are given
     parameters: Mapping[str, str] | None = None  # libpq's
     sysctls: Mapping[str, int] = field(default_factory=dict)  # in the client's namespace
-    ttl: float = 5.0
-    watch: float = 180.0
-    server_bin: Path | None = None
+    ttl: float = 5.0  # of the DNS name
+    watch: float = 180.0  # after which to stop waiting for a hang
+    server_bin: str | None = None  # absolute
 
     def to_json(self) -> str:
         """Return the request as one line."""
-        return json.dumps(
-            {
-                "scenario": self.scenario,
-                "within": self.within,
-                "parameters": None if self.parameters is None else dict(self.parameters),
-                "sysctls": dict(self.sysctls),
-                "ttl": self.ttl,
-                "watch": self.watch,
-                "server_bin": None if self.server_bin is None else str(self.server_bin.resolve()),
-            }
-        )
+        return json.dumps(asdict(self))
 
 
 def sysctl(text: str) -> tuple[str, int]:
@@ -113,7 +103,8 @@ class Session(AbstractContextManager["Session"]):
         for line in self._process.stdout:
             ((what, content),) = json.loads(line).items()
             if what == "error":
-                raise _error(*content)
+                name, message, advice = content
+                raise getattr(errors, name, MrTunerError)(message, advice)
             yield what, content
 
     def _say(self, line: str) -> None:
@@ -156,8 +147,3 @@ def play(request: Request, tell: Callable[[str], None]) -> dict[str, Any]:
                 return result
             tell(content)
         raise session.ended()
-
-
-def _error(name: str, message: str, hint: str) -> MrTunerError:
-    made: MrTunerError = getattr(errors, name, MrTunerError)(message, hint)
-    return made

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType
-from mrtuner.failover.lab.outcome import ProbedKind
 from mrtuner.failover.predict.document import band
+from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.rehearsal.document import rounded
-
-if TYPE_CHECKING:
-    from mrtuner.failover.lab.outcome import CaseResult, ScenarioResult
 
 
 class KnownScenario(Struct):
@@ -33,6 +31,18 @@ class PlayedCase(Struct):
     fits: Annotated[
         bool | None, Doc("whether all hangs lie in the band; null: not watched for long enough")
     ]
+
+
+class ProbedKind(Struct):
+    """What one kind of probe saw."""
+
+    kind: Annotated[str, Doc("what the probe does")]
+    outage: Annotated[
+        float | None, Doc("the longest time without a good answer; null: it did not end")
+    ]
+    failed: Annotated[int, Doc("attempts that ended with an error")]
+    late: Annotated[int, Doc("attempts answered after more than a second")]
+    stale: Annotated[int, Doc("attempts answered by the old primary after the new one was there")]
 
 
 class CountedWrites(Struct):
@@ -77,39 +87,32 @@ class LabDocument(Document, tag="mrtuner.failover.lab/1"):
     ] = UNSET
 
 
-def played_scenario(outcome: ScenarioResult) -> PlayedScenario:
-    """Return one scenario: each case as predicted and measured, and what the probes saw."""
-    return PlayedScenario(
-        scenario=outcome.scenario,
-        words=outcome.words,
-        release=outcome.release,
-        hz=outcome.hz,
-        parameters=dict(outcome.parameters),
-        sysctls=dict(outcome.sysctls),
-        fits=outcome.fits,
-        cases=[_case(row) for row in outcome.rows],
-        probes=[
-            ProbedKind(
-                kind=one.kind,
-                outage=rounded(one.outage),
-                failed=one.failed,
-                late=one.late,
-                stale=one.stale,
-            )
-            for one in outcome.seen
-        ],
-        writes=CountedWrites(acknowledged=outcome.acknowledged, lost=outcome.lost),
-        fenced=rounded(outcome.fenced),
-    )
-
-
-def _case(row: CaseResult) -> PlayedCase:
+def played_case(
+    case: str, predicted: Band | None, decided_by: str, hangs: Sequence[float | None], *,
+    watched: float = 0.0, slack: float = SLACK,
+) -> PlayedCase:  # fmt: skip
+    """Return a case, and whether it is as predicted. All times are seconds."""
     return PlayedCase(
-        case=row.label,
-        predicted=band(row.predicted) if row.predicted else None,
-        decided_by=row.decided_by,
-        measured=[rounded(hang) for hang in row.measured],
-        watched=round(row.watched, 1),
-        slack=row.slack,
-        fits=row.fits,
+        case=case,
+        predicted=band(predicted) if predicted else None,
+        decided_by=decided_by,
+        measured=[rounded(hang) for hang in hangs],
+        watched=round(watched, 1),
+        slack=slack,
+        fits=_fits(predicted, hangs, slack=slack, watched=watched),
     )
+
+
+def _fits(
+    predicted: Band | None, hangs: Sequence[float | None], *, slack: float, watched: float
+) -> bool | None:
+    """Whether all hangs [s] are within `slack` of the band; None if not `watched` long enough.
+
+    A band of None is for ever; a hang of None did not end.
+    """
+    if predicted is None:
+        return all(hang is None for hang in hangs)
+    ended = [hang for hang in hangs if hang is not None]
+    if len(ended) < len(hangs):
+        return None if predicted.low > watched else False
+    return all(predicted.covers(hang, slack=slack) for hang in ended)

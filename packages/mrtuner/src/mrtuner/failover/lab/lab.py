@@ -126,7 +126,6 @@ _VERBS: Final = ("silence", "restore", "crash", "start", "freeze", "thaw", "prom
 
 
 def usage() -> Iterator[str]:
-    """Yield the commands."""
     yield from (verb if verb in _ALONE else f"{verb} a|b" for verb in _VERBS)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from mrtuner.errors import MissingPart
-from mrtuner.failover.namespaces import CLIENT, Peer, address, hint, ip, network_of, within
+from mrtuner.failover.namespaces import Peer, hint, ip, lead_to, link, network_of
 from mrtuner.postgres.server_user import without_libpq
 
 #: The address that a failover moves.
@@ -101,7 +101,7 @@ class LabSite(AbstractContextManager["LabSite"]):
     def __enter__(self) -> LabSite:
         with ExitStack() as stack:
             self._router = stack.enter_context(Peer(["cat"])).pid
-            self._connect_client()
+            lead_to(self._router)
             self.machines = {
                 name: self._machine(name, place, stack)
                 for place, name in enumerate(self._names, start=2)
@@ -115,24 +115,14 @@ class LabSite(AbstractContextManager["LabSite"]):
             machine.signal(signal.SIGKILL)
         self._stack.close()
 
-    def _connect_client(self) -> None:
-        ip("link", "add", "client0", "type", "veth", "peer", "name", "to-client", "netns",
-           str(self._router))  # fmt: skip
-        address("client0", CLIENT)
-        address("to-client", "10.77.1.1", inside=self._router)
-        ip("route", "add", "default", "via", "10.77.1.1")
-        within(self._router, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
-
     def _machine(self, name: str, place: int, stack: ExitStack) -> LabMachine:
         peer = stack.enter_context(Peer(["cat"])).pid
         machine = LabMachine(name, f"10.77.{place}.2", peer)
-        ip("link", "add", machine.link, "type", "veth", "peer", "name", "net0", "netns",
-           str(peer), inside=self._router)  # fmt: skip
+        gateway = f"10.77.{place}.1"
+        link((machine.link, gateway), self._router, ("net0", machine.address), peer)
         ip("link", "set", "lo", "up", inside=peer)
         ip("address", "add", f"{MOVING}/32", "dev", "lo", inside=peer)
-        address(machine.link, f"10.77.{place}.1", inside=self._router)
-        address("net0", machine.address, inside=peer)
-        ip("route", "add", "default", "via", f"10.77.{place}.1", inside=peer)
+        ip("route", "add", "default", "via", gateway, inside=peer)
         return machine
 
     def silence(self, machine: LabMachine) -> None:

@@ -84,6 +84,8 @@ class PatroniLab(Lab):
 
     def _config(self, machine: LabMachine, raft: dict[str, Any]) -> dict[str, Any]:
         where = f"{machine.address}:{_REST}"
+        parameters = {**SETTINGS, "unix_socket_directories": str(machine.directory)}
+        del parameters["listen_addresses"]
         times = {"ttl": TTL, "loop_wait": LOOP_WAIT, "retry_timeout": _RETRY_TIMEOUT}
         return {
             "scope": "lab",
@@ -99,7 +101,7 @@ class PatroniLab(Lab):
                 "data_dir": str(machine.directory / "data"),
                 "bin_dir": str(self._binaries.directory),
                 "pg_hba": ["host all all 127.0.0.1/32 trust", *ACCESS],
-                "parameters": {**_parameters(), "unix_socket_directories": str(machine.directory)},
+                "parameters": parameters,
                 "authentication": {"superuser": {"username": SUPERUSER},
                                    "replication": {"username": SUPERUSER}},
             },
@@ -116,10 +118,6 @@ class PatroniLab(Lab):
             f"Patroni's server on machine {name} did not become a {role}",
             "Report it with the output of --debug.",
         )
-
-
-def _parameters() -> dict[str, str]:
-    return {name: value for name, value in SETTINGS.items() if name != "listen_addresses"}
 
 
 def _raft(machine: LabMachine, members: list[LabMachine]) -> dict[str, Any]:

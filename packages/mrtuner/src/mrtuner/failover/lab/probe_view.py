@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mrtuner.failover.lab.outcome import ProbedKind
+from mrtuner.failover.lab.document import ProbedKind
 from mrtuner.rehearsal.observation import Attempt, Observation, ProbeKind
 
 
@@ -19,7 +19,7 @@ def seen(observed: Observation, kind: ProbeKind, takeover: float) -> ProbedKind:
     ended = [gap for gap in gaps if gap is not None]
     return ProbedKind(
         kind=kind.words,
-        outage=None if len(ended) < len(gaps) else max(ended, default=0.0),
+        outage=None if len(ended) < len(gaps) else round(max(ended, default=0.0), 3),
         failed=sum(not each.answered for each in mine),
         late=sum(each.answered and not each.good for each in mine),
         stale=sum(each.kind is kind for each in stale(observed, takeover)),

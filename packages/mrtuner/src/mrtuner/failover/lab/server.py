@@ -76,9 +76,9 @@ class LabServer:
         end = time.monotonic() + _PATIENCE
         while not self.answers():
             if self._process.poll() is not None or time.monotonic() > end:
+                said = (self.machine.directory / "log").read_text(errors="replace")
                 raise ConnectError(
-                    f"the server on machine {self.machine.name} did not start: "
-                    f"{self._last_log_line()}",
+                    f"the server on machine {self.machine.name} did not start: {last_line(said)}",
                     "Report it with the output of --debug.",
                 )
             time.sleep(0.05)
@@ -125,10 +125,6 @@ class LabServer:
                 f"{program} failed on machine {self.machine.name}: {last_line(done.stderr)}",
                 "Check which commands were given; a new lab starts afresh.",
             )
-
-    def _last_log_line(self) -> str:
-        lines = (self.machine.directory / "log").read_text(errors="replace").splitlines()
-        return lines[-1] if lines else "its log is empty"
 
 
 def pair(

@@ -11,36 +11,39 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.failover.lab import patroni, pooler
+from mrtuner.failover.lab.control import Request
 from mrtuner.failover.lab.lab import Lab
 from mrtuner.failover.lab.network import prepare
-from mrtuner.failover.lab.run import Play, Wishes
-from mrtuner.failover.lab.scenarios import POOLER, scenario
+from mrtuner.failover.lab.run import Play
+from mrtuner.failover.lab.scenarios import POOLER, Scenario, scenario
 from mrtuner.failover.predict.kernel import local
 from mrtuner.failover.predict.path import Path as NetworkPath
 from mrtuner.failover.settings.advice import settings
-from mrtuner.postgres.binaries import find_binaries
+from mrtuner.postgres.binaries import Binaries, find_binaries
 
 
 def main() -> None:
     """Handle one request; errors are passed to the caller."""
     import psycopg
 
-    request = json.loads(sys.stdin.readline())
+    from mrtuner.documents import convert
+
+    request = convert(json.loads(sys.stdin.readline()), Request)
     try:
         prepare()
-        for name, value in request["sysctls"].items():
+        for name, value in request.sysctls.items():
             _set(name, value)
-        if request["scenario"] is None:
+        if request.scenario is None:
             _open(request)
         else:
             threading.Thread(target=_end_with_stdin, daemon=True).start()
-            _play(request)
+            _play(request, scenario(request.scenario))
     except MrTunerError as error:
         _send(error=[type(error).__name__, error.message, error.hint])
     except psycopg.Error as error:
@@ -64,37 +67,25 @@ def _set(name: str, value: int) -> None:
         ) from error
 
 
-def _play(request: Mapping[str, Any]) -> None:
+def _play(request: Request, one: Scenario) -> None:
     from mrtuner.documents import as_builtins
-    from mrtuner.failover.lab.document import played_scenario
 
-    one = scenario(request["scenario"])
-    wishes = _wishes(request)
+    if request.parameters is None:  # those that keep the client's hangs within the bound
+        advised = settings("psycopg", request.within, local(), NetworkPath()).bounds
+        request = replace(request, parameters=advised.conninfo)
     _progress("starting a primary and a standby")
     if one.manager:
         patroni.require()
     if one.entrance == POOLER:
         pooler.program()
     made = patroni.PatroniLab if one.manager else Lab
-    with made(_binaries(request), ttl=wishes.ttl) as lab:
-        _send(result=as_builtins(played_scenario(Play(lab, one, wishes, _progress).run())))
+    with made(_binaries(request), ttl=request.ttl) as lab:
+        _send(result=as_builtins(Play(lab, one, request, _progress).run()))
 
 
-def _wishes(request: Mapping[str, Any]) -> Wishes:
-    """The client's parameters as requested, or those that keep its hangs within the bound."""
-    parameters = request["parameters"]
-    if parameters is None:
-        limits = settings("psycopg", request["within"], local(), NetworkPath()).bounds
-        parameters = limits.conninfo
-    return Wishes(
-        parameters=parameters, sysctls=request["sysctls"], within=request["within"],
-        ttl=request["ttl"], watch=request["watch"],
-    )  # fmt: skip
-
-
-def _open(request: Mapping[str, Any]) -> None:
+def _open(request: Request) -> None:
     """Stay open and execute the lines of stdin."""
-    with Lab(_binaries(request), ttl=request["ttl"]) as lab:
+    with Lab(_binaries(request), ttl=request.ttl) as lab:
         _send(ready=lab.dsns())
         for line in sys.stdin:
             if not line.strip():
@@ -106,9 +97,8 @@ def _open(request: Mapping[str, Any]) -> None:
                 _send(refused=[error.message, error.hint])
 
 
-def _binaries(request: Mapping[str, Any]) -> Any:
-    named = request["server_bin"]
-    return find_binaries(Path(named) if named else None)
+def _binaries(request: Request) -> Binaries:
+    return find_binaries(Path(request.server_bin) if request.server_bin else None)
 
 
 def _progress(text: str) -> None:

@@ -9,14 +9,12 @@ from mrtuner.failover.predict.hang_times import pretty_span
 from mrtuner.tables import aligned
 
 if TYPE_CHECKING:
-    from mrtuner.failover.lab.document import PlayedCase, PlayedScenario
-    from mrtuner.failover.lab.outcome import ProbedKind
+    from mrtuner.failover.lab.document import PlayedCase, PlayedScenario, ProbedKind
 
 _VERDICTS: Final = {True: "fits", False: "DOES NOT FIT", None: "not waited for"}
 
 
 def lines(told: PlayedScenario) -> Iterator[str]:
-    """Yield a scenario as readable lines."""
     yield f"{told.scenario}: {told.words}"
     yield f"Linux {told.release}, HZ {told.hz}; {limits(told)}"
     yield ""

@@ -64,7 +64,7 @@ class Trials:
             asking = partial(conn.execute, "SELECT 1")
             self._start(Case.IDLE, place * _APART, _path(conn), asking)
         for place, _ in enumerate(self._idle):
-            self._start(Case.CONNECT, place * _APART, self._path, self._asked_anew)
+            self._start(Case.CONNECT, place * _APART, self._path, lambda: self._opened().close())
 
     def wait(self, until: float) -> None:
         """Wait until all have ended or time.monotonic() reaches `until`."""
@@ -77,9 +77,6 @@ class Trials:
         conn = psycopg.connect(next(self._dsns), autocommit=True, prepare_threshold=None)
         conn.execute("SELECT 1")
         return conn
-
-    def _asked_anew(self) -> None:
-        self._opened().close()
 
     def _start(self, case: Case, after: float, path: Path, call: Callable[[], object]) -> None:
         attempt = Attempt(case, path)

@@ -99,7 +99,6 @@ def predict_document(
 
 
 def predicted_case(one: Prediction) -> PredictedCase:
-    """Return one case."""
     return PredictedCase(
         case=one.case,
         words=one.case.words,

@@ -22,7 +22,6 @@ from mrtuner.failover.predict.tcp_timers import (
     Unacknowledged,
     Waiting,
     hang,
-    model,
     noticed,
 )
 from mrtuner.failover.predict.timer_wheel import Band
@@ -387,6 +386,3 @@ def _clock(seconds: float) -> str:
     if minutes < 120:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
-
-
-__all__ = ["SLACK", "Case", "Prediction", "Situation", "model", "predict", "pretty_span"]

@@ -115,12 +115,8 @@ def local(root: Path = _ROOT) -> Kernel:
         if root.joinpath(name).is_file()
     }
     origin = dict.fromkeys(found, "this machine")
-    return Kernel(hz=local_hz(), release=_release(platform.release()), **found, origin=origin)
-
-
-def local_hz() -> int:
-    """Ticks per second: the coarse clock advances once per tick."""
-    return round(1 / time.clock_getres(_COARSE))
+    hz = round(1 / time.clock_getres(_COARSE))  # the coarse clock advances once per tick
+    return Kernel(hz=hz, release=_release(platform.release()), **found, origin=origin)
 
 
 #: CLOCK_MONOTONIC_COARSE, which the time module does not define. Source: linux/time.h.

@@ -118,11 +118,9 @@ class Unacknowledged:
         cap = kernel.jiffies(kernel.tcp_rto_max_ms / 1000)
         while (now - first) / kernel.hz < self.limit:
             rto = min(2 * rto, cap)
-            now = fires(now, self._clamped(rto, now - first), wheel=kernel.wheel)
+            delay = clamped(kernel, self.user_timeout, rto, now - first)
+            now = fires(now, delay, wheel=kernel.wheel)
             yield now
-
-    def _clamped(self, rto: int, elapsed: int) -> int:
-        return clamped(self.kernel, self.user_timeout, rto, elapsed)
 
 
 def _last_doubling(kernel: Kernel, limit: float) -> int:

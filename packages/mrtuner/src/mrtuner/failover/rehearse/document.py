@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.documents import UNSET, Doc, Document, NotJudged, Struct, UnsetType, convert, field
@@ -10,20 +11,12 @@ from mrtuner.failover.predict.document import PredictedCase, predicted_case
 from mrtuner.failover.predict.hang_times import Case
 from mrtuner.failover.rehearse.report import findings, headline, limits, moments
 from mrtuner.failover.rehearse.takeover import RehearsalEffect, StaleAnswers
-from mrtuner.rehearsal.document import (
-    ClientOutage,
-    ProbedRun,
-    client_outage,
-    probe_log,
-    rounded,
-    timeline_mark,
-)
+from mrtuner.rehearsal.document import ClientOutage, ProbedRun, in_millis, probe_log, rounded
 from mrtuner.rehearsal.run import TimelineMark
 
 if TYPE_CHECKING:
     from mrtuner.failover.rehearse.hangs import Hang
     from mrtuner.failover.rehearse.report import Rehearsed
-    from mrtuner.failover.rehearse.takeover import StaleAnswers
 
 
 class Moments(Struct):
@@ -142,9 +135,9 @@ def _way(one: Rehearsed, within: float | None) -> RehearsedWay:
         kept=one.kept(within),
         moments=Moments(**{name: rounded(at) for name, at in moments(one).items()}),
         hangs=[_hang(each) for each in one.hangs],
-        stale=_stale(one.stale),
-        phases=WayPhases(clients=[client_outage(client) for client in one.clients]),
-        marks=[timeline_mark(mark) for mark in run.marks],
+        stale=replace(one.stale, until=rounded(one.stale.until)),
+        phases=WayPhases(clients=[in_millis(client, ClientOutage) for client in one.clients]),
+        marks=[replace(mark, at=round(mark.at, 3)) for mark in run.marks],
     )
 
 
@@ -156,10 +149,4 @@ def _hang(one: Hang) -> MeasuredHang:
         at_least=one.at_least,
         met=one.met,
         predicted=predicted_case(one.predicted) if one.predicted else None,
-    )
-
-
-def _stale(found: StaleAnswers) -> StaleAnswers:
-    return StaleAnswers(
-        reads=found.reads, writes=found.writes, refused=found.refused, until=rounded(found.until)
     )

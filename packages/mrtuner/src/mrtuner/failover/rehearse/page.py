@@ -15,7 +15,6 @@ from mrtuner.failover.rehearse.document import MeasuredHang, RehearsalDocument, 
 from mrtuner.present import figures
 from mrtuner.present.html import rendered
 from mrtuner.rehearsal.page import (
-    NAMES,
     WIDE,
     Moment,
     by_time,
@@ -26,8 +25,6 @@ from mrtuner.rehearsal.page import (
 )
 from mrtuner.tables import aligned, bulleted
 
-__all__ = ["lines", "moments", "page"]
-
 
 @figures.for_every_screen()
 def page(told: RehearsalDocument) -> str:
@@ -36,13 +33,8 @@ def page(told: RehearsalDocument) -> str:
     Raises MissingPart without jinja2 or matplotlib.
     """
     ways = [shown(way, moments(way), way.way) for way in told.ways]
-    return rendered(
-        Path(__file__).with_suffix(".html"),
-        told=told,
-        ways=ways,
-        names=NAMES,
-        pretty_prediction=pretty_prediction,
-    )
+    template = Path(__file__).with_suffix(".html")
+    return rendered(template, told=told, ways=ways, pretty_prediction=pretty_prediction)
 
 
 def lines(told: RehearsalDocument) -> Iterator[str]:
@@ -64,13 +56,10 @@ def moments(way: RehearsedWay) -> tuple[Moment, ...]:
         Moment(mark.at - asked, mark.origin, mark.text, number)
         for number, mark in enumerate(by_time(way.marks), 1)
     ]
-    return in_order([Moment(0.0, "we", "triggered it"), *told, *_reconnected(way), *met(way)])
-
-
-def _reconnected(way: RehearsedWay) -> Iterator[Moment]:
     at = way.moments.reconnect
     if at is not None:
-        yield Moment(at, "client", "a held connection was replaced and got an answer")
+        told.append(Moment(at, "client", "a held connection was replaced and got an answer"))
+    return in_order([Moment(0.0, "we", "triggered it"), *told, *met(way)])
 
 
 def _hangs(way: RehearsedWay) -> Iterator[str]:

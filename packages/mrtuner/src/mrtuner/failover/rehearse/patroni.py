@@ -128,8 +128,9 @@ class Patroni:
             with urlopen(request, timeout=patience) as answer:  # noqa: S310
                 return _read(answer.read())
         except HTTPError as error:
+            said = " ".join(error.read().decode(errors="replace").split())
             raise MrTunerError(
-                f"Patroni rejected {path}: {error.code} {_one_line(error.read())}",
+                f"Patroni rejected {path}: {error.code} {said}",
                 "See Patroni's log. Give a user and password in the address.",
             ) from None
         except (URLError, OSError) as error:
@@ -176,7 +177,3 @@ def _read(answer: bytes) -> Any:
         return json.loads(answer)
     except ValueError:
         return answer.decode(errors="replace")
-
-
-def _one_line(answer: bytes) -> str:
-    return " ".join(answer.decode(errors="replace").split())

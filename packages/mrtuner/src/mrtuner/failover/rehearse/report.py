@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from mrtuner.facts import Missing
 from mrtuner.failover.rehearse.hangs import Hang, hangs, longest
@@ -64,7 +65,6 @@ class Rehearsed:
 
 
 def rehearsed(name: str, way: ClientPath, run: Run) -> Rehearsed:
-    """Judge one run."""
     seen, asked = run.observation, run.asked
     return Rehearsed(
         name=name,
@@ -134,7 +134,7 @@ def _outcome(one: Rehearsed) -> str:
 def _away(one: Rehearsed) -> Iterator[str]:
     """How long new connections went without answers, which does not depend on a timeout of ours."""
     fresh = [client for client in one.clients if client.kind in {ProbeKind.READ, ProbeKind.WRITE}]
-    worst = max(fresh, key=lambda client: _length(client.most), default=None)
+    worst = max(fresh, key=lambda one: inf if one.most is None else one.most, default=None)
     if worst is None:
         yield "No new connection failed."
     elif worst.most is None:
@@ -238,7 +238,3 @@ def _of_probes(one: Rehearsed) -> Iterator[str]:
         )
     if seen.left_behind:
         yield f"The schema {seen.left_behind} could not be dropped; drop it yourself."
-
-
-def _length(most: float | None) -> float:
-    return float("inf") if most is None else most

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.path import Path
@@ -31,7 +31,6 @@ class SelftestTrial:
     keepalive: Keepalive | None = None
 
     def trace(self, kernel: Kernel, path: Path) -> Trace:
-        """The expected trace."""
         if self.case == 1:
             return Connecting(kernel=kernel, user_timeout=self.user_timeout)
         if self.case == 3 and self.keepalive is not None:
@@ -43,23 +42,6 @@ class SelftestTrial:
             kernel=kernel, path=path, user_timeout=self.user_timeout, several=False
         )  # the stage sends one segment
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for the stage."""
-        keepalive = self.keepalive
-        return {
-            "case": self.case,
-            "setting": self.setting,
-            "user_timeout": self.user_timeout,
-            "keepalive": keepalive and [keepalive.idle, keepalive.interval, keepalive.count],
-        }
-
-
-def trial(told: Mapping[str, Any]) -> SelftestTrial:
-    """Rebuild a trial from `to_dict`."""
-    numbers = told["keepalive"]
-    keepalive = numbers and Keepalive(idle=numbers[0], interval=numbers[1], count=numbers[2])
-    return SelftestTrial(**{**told, "keepalive": keepalive})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
@@ -68,14 +50,6 @@ class Batch:
     trials: tuple[SelftestTrial, ...]
     sysctls: Mapping[str, int] = field(default_factory=dict)  # under net.ipv4
     limit: float = 60.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for the stage."""
-        return {
-            "trials": [each.to_dict() for each in self.trials],
-            "sysctls": dict(self.sysctls),
-            "limit": self.limit,
-        }
 
 
 def _syn(setting: str, user_timeout: int = 0) -> SelftestTrial:

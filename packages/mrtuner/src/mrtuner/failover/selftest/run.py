@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import asdict, dataclass, replace
+from typing import Final
 
-from mrtuner.errors import MissingPart, MrTunerError
+from mrtuner.errors import MissingPart
 from mrtuner.failover.namespaces import enter, python, require
 from mrtuner.failover.predict.hang_times import SLACK
 from mrtuner.failover.predict.timer_wheel import Band
@@ -55,7 +55,6 @@ class SelfTest:
         return all(trial.fits for trial in self.trials)
 
     def lines(self) -> Iterator[str]:
-        """Yield the results as readable lines."""
         from mrtuner.tables import aligned
 
         yield f"Linux {self.release}, HZ {self.hz}, first RTO {self.rto * 1000:g} ms"
@@ -79,7 +78,7 @@ def run(batches: Sequence[Batch] = (SHORT,)) -> SelfTest:
     with ExitStack() as stack, ThreadPoolExecutor(len(batches)) as pool:
         stages = [stack.enter_context(_Stage(batch)) for batch in batches]
         try:
-            parts = [read(document) for document in pool.map(_Stage.measured, stages)]
+            parts = list(pool.map(_Stage.measured, stages))
         except BaseException:
             for stage in stages:
                 stage.kill()  # its threads wait for the stages, and the pool for its threads
@@ -106,35 +105,16 @@ class _Stage(AbstractContextManager["_Stage"]):
         """Kill it at once: unshare ends what runs inside as well."""
         self._child.kill()
 
-    def measured(self) -> dict[str, Any]:
+    def measured(self) -> SelfTest:
         """Return what the stage wrote."""
+        from mrtuner.documents import convert
+
         stdout, stderr = self._child.communicate(
-            json.dumps(self._batch.to_dict()), timeout=self._batch.limit + _PATIENCE
+            json.dumps(asdict(self._batch)), timeout=self._batch.limit + _PATIENCE
         )
         if self._child.returncode:
-            raise _failed(stderr)
-        document: dict[str, Any] = json.loads(stdout)
-        return document
-
-
-def _failed(stderr: str) -> MrTunerError:
-    return MissingPart(
-        f"the self-test's namespaces failed: {last_line(stderr)}",
-        "Report it with the output of --debug.",
-    )
-
-
-def read(document: Mapping[str, Any]) -> SelfTest:
-    """Read what the stage wrote."""
-    trials = tuple(
-        Trial(
-            case=row["case"],
-            setting=row["setting"],
-            predicted=Band(**row["predicted"]),
-            measured=tuple(row["measured"]),
-        )
-        for row in document["trials"]
-    )
-    return SelfTest(
-        release=document["release"], hz=document["hz"], rto=document["rto"], trials=trials
-    )
+            raise MissingPart(
+                f"the self-test's namespaces failed: {last_line(stderr)}",
+                "Report it with the output of --debug.",
+            )
+        return convert(json.loads(stdout), SelfTest)

@@ -22,7 +22,7 @@ from mrtuner.failover.namespaces import SERVER, Network, python
 from mrtuner.failover.predict.kernel import local
 from mrtuner.failover.predict.path import Path
 from mrtuner.failover.predict.tcp_timers import hang
-from mrtuner.failover.selftest.cases import SelftestTrial, trial
+from mrtuner.failover.selftest.cases import Batch, SelftestTrial
 from mrtuner.failover.selftest.peer import HELLO, PORT
 from mrtuner.failover.sockets import options
 
@@ -33,16 +33,17 @@ _APART: Final = 0.037
 
 def main() -> None:
     """Set up, go silent, measure, write."""
-    batch = json.load(sys.stdin)
-    for name, value in batch["sysctls"].items():
+    from mrtuner.documents import convert
+
+    batch = convert(json.load(sys.stdin), Batch)
+    for name, value in batch.sysctls.items():
         File("/proc/sys/net/ipv4", name).write_text(str(value))
-    trials = [trial(told) for told in batch["trials"]]
     with Network(python("mrtuner.failover.selftest.peer")) as network:
-        json.dump(_measured(network, trials, batch["limit"]), sys.stdout)
+        json.dump(_measured(network, batch), sys.stdout)
 
 
-def _measured(network: Network, trials: list[SelftestTrial], limit: float) -> dict[str, Any]:
-    kernel = local()
+def _measured(network: Network, batch: Batch) -> dict[str, Any]:
+    kernel, trials = local(), batch.trials
     opened = [(each, [_opened(each) for _ in range(_TIMES)]) for each in trials if each.case > 1]
     seen = options(opened[0][1][0].fileno())
     path = Path(rtt=seen.rtt, rto=seen.rto)
@@ -53,7 +54,7 @@ def _measured(network: Network, trials: list[SelftestTrial], limit: float) -> di
                 "case": each.case,
                 "setting": each.setting,
                 "predicted": asdict(hang(each.trace(kernel, path), kernel)),
-                "measured": [future.result(limit) for future in futures],
+                "measured": [future.result(batch.limit) for future in futures],
             }
             for each, futures in sorted(waits, key=lambda wait: wait[0].case)
         ]
@@ -64,7 +65,7 @@ def _started(
     pool: ThreadPoolExecutor,
     network: Network,
     opened: list[tuple[SelftestTrial, list[socket.socket]]],
-    trials: list[SelftestTrial],
+    trials: tuple[SelftestTrial, ...],
 ) -> Iterator[tuple[SelftestTrial, list[Future[float]]]]:
     """Send the queries to be acknowledged first, then go silent, then send the others."""
     yield from _all_asked(pool, opened, case=3)

@@ -194,6 +194,3 @@ def _unbounded(stack: Stack, limits: Bounds, cases: tuple[Prediction, ...]) -> I
         if case.span is None or case.span.high > limits.within:
             lasts = "" if case.span is None else f"lasts up to {case.span.high:g} s by default; "
             yield f"{case.case.words}: {lasts}{reasons[case.case]}"
-
-
-__all__ = ["STACKS", "Settings", "settings", "stack_of", "sysctl_file"]

@@ -6,7 +6,6 @@ often mistake a slow network for a dead server.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -84,7 +83,6 @@ class Bounds:
         }
 
     def applied(self, kernel: Kernel) -> Kernel:
-        """Return the kernel with the sysctls applied."""
         values = {name.removeprefix("net.ipv4."): value for name, value in self.sysctls().items()}
         origin = {**kernel.origin, **dict.fromkeys(values, "this advice")}
         return replace(kernel, **values, origin=origin)  # type: ignore[arg-type]
@@ -117,8 +115,8 @@ def bounds(
         connect_timeout=connect,
         keepalive=keepalive,
         user_timeout=_user_timeout(reach - spent, reach, kernel, path, keepalive),
-        tcp_retries2=next(_retries(reach - spent, kernel, path), 0),
-        tcp_syn_retries=next(_syn_retries(reach, kernel), 0),
+        tcp_retries2=_retries(reach - spent, kernel, path),
+        tcp_syn_retries=_syn_retries(reach, kernel),
         pool_wait=int(within) - 1,  # PgBouncer checks only now and then
         validation=1 if within < _LONGEST else 2,
         dns_ttl=_DNS_TTL,
@@ -173,24 +171,22 @@ def _user_timeout(
     )
 
 
-def _retries(within: float, kernel: Kernel, path: Path) -> Iterator[int]:
-    """Counts that hold for any first timeout: a slightly smaller one can double the hang."""
-
-    def fits(count: int) -> bool:
+def _retries(within: float, kernel: Kernel, path: Path) -> int:
+    """The count that holds for any first timeout: a slightly smaller one can double the hang."""
+    for count in range(15, 0, -1):
         changed = replace(kernel, tcp_retries2=count)
-        if model(changed, count) > within:
-            return False  # no hang is shorter
-        return keeps(Unacknowledged(kernel=changed, path=path), changed, within)
+        shortest = model(changed, count)
+        if shortest <= within and keeps(Unacknowledged(kernel=changed, path=path), changed, within):
+            return count
+    return 0
 
-    return (count for count in range(15, 0, -1) if fits(count))
 
-
-def _syn_retries(within: float, kernel: Kernel) -> Iterator[int]:
-    def fits(count: int) -> bool:
+def _syn_retries(within: float, kernel: Kernel) -> int:
+    for count in range(6, 0, -1):
         changed = replace(kernel, tcp_syn_retries=count)
-        return keeps(Connecting(kernel=changed), changed, within)
-
-    return (count for count in range(6, 0, -1) if fits(count))
+        if keeps(Connecting(kernel=changed), changed, within):
+            return count
+    return 0
 
 
 def _read_timeout(left: float, within: float, longest_query: float | None) -> int | None:

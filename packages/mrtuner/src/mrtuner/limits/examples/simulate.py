@@ -4,7 +4,7 @@ Every minute is divided into parts, since demand varies within it while CloudWat
 average. Demand above a ceiling waits: throughput is cut off, the queue fills, operations take
 longer. Burst limits apply while their bucket has credits; unused baseline refills it.
 
-The laboratory (`lab`) simulates the same in another way, on purpose: see `truth.py`.
+The tests' laboratory simulates the same in another way, on purpose: see `limits_truth.py`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.limits.ceilings import Resource
-from mrtuner.limits.examples.truth import Limiter
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
-    from mrtuner.stats.plateaus import Values
+    from mrtuner.stats.plateaus import Mask, Values
 
 PARTS: Final = 6  # per minute
 #: At a ceiling an operation takes at least this many times as long, however few sessions wait.
@@ -53,6 +52,16 @@ class Demand:
     throughput: Values  # bytes per second; minutes x PARTS
     operation: Values  # bytes per operation; one value per minute
     reads: Values  # share of reads; one value per minute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limiter:
+    """The points at which one limit, at one level, held everything down."""
+
+    resource: Resource
+    part: str
+    level: float
+    minutes: Mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,10 +70,14 @@ def simulated_upgrade() -> Upgrade:
     np = numpy()
     random = np.random.default_rng(SEED)
     before = int((LARGER_CLASS - START).total_seconds()) // 60
+    larger = [
+        Cap(resource=Resource.THROUGHPUT, part="instance", sustained=_LARGER),
+        Cap(resource=Resource.IOPS, part="instance", sustained=IOPS),
+    ]
     parts = []
     for minutes, caps, cpus in (
         (np.arange(before), instance_caps(), 8),
-        (np.arange(before, _MINUTES), _larger(), 16),
+        (np.arange(before, _MINUTES), larger, 16),
     ):
         demand = _demand(random, minutes)
         told = simulate(demand, caps, random, _MANNER)
@@ -96,13 +100,6 @@ def simulated_upgrade() -> Upgrade:
         working=busy_hours(every),
         jobs=night_jobs(every / 60 % 24),
     )
-
-
-def _larger() -> list[Cap]:
-    return [
-        Cap(resource=Resource.THROUGHPUT, part="instance", sustained=_LARGER),
-        Cap(resource=Resource.IOPS, part="instance", sustained=IOPS),
-    ]
 
 
 def _demand(random: Any, minutes: Values) -> Demand:

@@ -299,16 +299,11 @@ def _load(file: Path, asked: Asked) -> Day | None:
 
 
 def _save_all(of: Instance, days: Mapping[datetime, Day], asked: Asked) -> None:
-    """Cache the days that are over."""
+    """Cache the days that are over; a failure to write is ignored."""
     for day, found in days.items():
         file = _file(of, asked, day)
         if day + _DAY + _LATE <= asked.end and not _load(file, asked):
-            _save(file, found)
-
-
-def _save(file: Path, found: Day) -> None:
-    """Cache a day; a failure to write is ignored."""
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        packed = gzip.compress(json.dumps(found).encode(), compresslevel=1)
-        files.replace(file, packed, durable=False)
+            with suppress(OSError):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                packed = gzip.compress(json.dumps(found).encode(), compresslevel=1)
+                files.replace(file, packed, durable=False)

@@ -47,14 +47,20 @@ def in_cloudwatch_units(series: MetricSeries, throughput_unit: str | None = None
     """Convert a series to CloudWatch's units; BadValue if the result is implausible."""
     metrics = dict(series.metrics)
     if throughput_unit is not None:
-        factor = _factor(throughput_unit)
+        if throughput_unit not in THROUGHPUT_UNITS:
+            raise BadValue(
+                f"unknown unit of throughput {throughput_unit!r}",
+                f"Use one of {', '.join(THROUGHPUT_UNITS)}.",
+            )
         for name in _THROUGHPUTS:
             if name in metrics:
-                metrics[name] = metrics[name] * factor
+                metrics[name] = metrics[name] * THROUGHPUT_UNITS[throughput_unit]
     changed = MetricSeries(
         start=series.start, step=series.step, metrics=metrics, notices=series.notices
     )  # fmt: skip
-    _check_throughput(changed)
+    unit = guessed_unit(changed)
+    if unit is not None:
+        raise WrongUnit(unit)
     _check_columns(changed)
     _check_latency(changed)
     return changed
@@ -75,12 +81,6 @@ def guessed_unit(series: MetricSeries) -> str | None:
         return None
     likely = (u for u in ("MB/s", "kB/s") if 2048 <= size * THROUGHPUT_UNITS[u] <= 512 * 1024)
     return next(likely, None)
-
-
-def _check_throughput(series: MetricSeries) -> None:
-    unit = guessed_unit(series)
-    if unit is not None:
-        raise WrongUnit(unit)
 
 
 def _check_columns(series: MetricSeries) -> None:
@@ -133,11 +133,3 @@ def _queued(series: MetricSeries, latency: str) -> bool:
     if not known.any():
         return False
     return float(np.median(in_flight[known] / (queue[known] + 1))) < _MOST_IN_FLIGHT
-
-
-def _factor(unit: str) -> float:
-    if unit not in THROUGHPUT_UNITS:
-        raise BadValue(
-            f"unknown unit of throughput {unit!r}", f"Use one of {', '.join(THROUGHPUT_UNITS)}."
-        )
-    return THROUGHPUT_UNITS[unit]

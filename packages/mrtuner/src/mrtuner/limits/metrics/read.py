@@ -240,16 +240,13 @@ def _parquet(path: Path) -> dict[str, list[Any]]:
         raise without("pyarrow") from None
     try:
         with path.open("rb") as file:
-            table = parquet.read_table(file, columns=_wanted(parquet.read_schema(file).names))
+            names = [one for one in parquet.read_schema(file).names if one in ("timestamp", *UNITS)]
+            table = parquet.read_table(file, columns=names)
     except pyarrow.ArrowInvalid:
         raise UsageError(f"{path.name} is not Parquet", "Give CSV, JSON or Parquet.") from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", "Name another file.") from None
     return {name: _plain(table.column(name)).to_pylist() for name in table.column_names}
-
-
-def _wanted(names: Iterable[str]) -> list[str]:
-    return [name for name in names if name == "timestamp" or name in UNITS]
 
 
 def _plain(column: Any) -> Any:

@@ -19,7 +19,7 @@ from mrtuner.counter_resets import was_reset
 from mrtuner.errors import ConnectError
 from mrtuner.host.tree import Tree
 from mrtuner.limits.assess import Limits, on_host
-from mrtuner.limits.ceilings import Ceiling, CeilingKind, Resource
+from mrtuner.limits.ceilings import Ceiling, Resource, sustained
 from mrtuner.limits.confirmation import WAITING
 from mrtuner.limits.host_ceilings import HostCounters, WatchedHost, rates, read, watched_host
 from mrtuner.limits.metrics.read import FEWEST
@@ -44,7 +44,7 @@ _SHORTEST: Final = 0.5
 
 
 def watch(
-    dsn: str, seconds: float = 0, *, tell: Tell | None = None, root: Path = Path("/")
+    dsn: str, seconds: float = 0, *, tell: Tell = lambda _remaining: None, root: Path = Path("/")
 ) -> Limits:
     """Find the limit of the server at `dsn` by watching it for `seconds`, one point per second.
 
@@ -59,7 +59,7 @@ def watch(
         subject = _subject(conn, root)
         found = _Watch(conn, subject)
         if seconds:
-            found.run(seconds, tell or _silent)
+            found.run(seconds, tell)
         answer = _judged(subject, found.series())
         return replace(answer, interrupted=found.interrupted, lost=found.lost)
 
@@ -77,10 +77,6 @@ def recorded(dsn: str, series: MetricSeries) -> Limits:
 def _judged(subject: _Subject, series: MetricSeries) -> Limits:
     known = (*(subject.host.ceilings if subject.host else ()), subject.connections)
     return on_host(series, known, name=subject.name, storage=subject.storage)
-
-
-def _silent(_remaining: float) -> None:
-    """Report no progress."""
 
 
 # What is watched.
@@ -115,9 +111,9 @@ def _subject(conn: Connection, root: Path) -> _Subject:
     return _Subject(
         name=f"{conn.info.host}:{conn.info.port}",
         host=host,
-        connections=Ceiling(
-            resource=Resource.CONNECTIONS, part="server", kind=CeilingKind.SUSTAINED,
-            value=about["max_connections"], source="max_connections (pg_settings)",
+        connections=sustained(
+            Resource.CONNECTIONS, "server", about["max_connections"],
+            "max_connections (pg_settings)",
         ),
         notices=(*_sight(about, host, conn.info.server_version),),
     )  # fmt: skip

@@ -9,17 +9,14 @@ from mrtuner.failover.settings.stacks.stack import Stack
 def write(limits: Bounds) -> str:
     """Keyword arguments of connect()."""
     rows = "\n".join(f"    {_argument(*item)}," for item in limits.conninfo.items())
+    # No longer than one check of a dead connection, so that no second one is started.
+    wait = min(limits.pool_wait, limits.user_timeout // 1000)
     return (
         f"FAILOVER = dict(\n{rows}\n)\n"
         "# psycopg.connect(dsn, **FAILOVER)\n"
-        f"# ConnectionPool(dsn, kwargs=FAILOVER, timeout={_pool_wait(limits)},\n"
+        f"# ConnectionPool(dsn, kwargs=FAILOVER, timeout={wait},\n"
         "#                check=ConnectionPool.check_connection)\n"
     )
-
-
-def _pool_wait(limits: Bounds) -> int:
-    """No longer than one check of a dead connection, so that no second one is started."""
-    return min(limits.pool_wait, limits.user_timeout // 1000)
 
 
 def _argument(name: str, value: str) -> str:

@@ -9,25 +9,11 @@ on purpose: they share only these types and the limits that AWS publishes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume
-from mrtuner.limits.ceilings import Resource
+from mrtuner.limits.examples.simulate import Limiter
 from mrtuner.limits.metrics.series import MetricSeries
-
-if TYPE_CHECKING:
-    from mrtuner.stats.plateaus import Mask
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limiter:
-    """The points at which one limit, at one level, held everything down."""
-
-    resource: Resource
-    part: str
-    level: float
-    minutes: Mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
