@@ -53,7 +53,7 @@ def main() -> None:
         if disk:
             disk.throttle(options.iops)
         load = Load(scale=options.scale, clients=8, threads=1, seconds=options.seconds)
-        done = run(cluster.dsn("bench"), load, program=pgbench)
+        done, _ = run(cluster.dsn("bench"), load, ["--builtin=tpcb-like"], program=pgbench)
         redo = "pg_wal_lsn_diff(pg_current_wal_lsn(), redo_lsn) FROM pg_control_checkpoint()"
         wal = int(_sql(cluster, f"SELECT {redo}"))
         cluster.stop("immediate")

@@ -12,7 +12,7 @@ from mrtuner.bench.engine.events import STEPS_OF_A_RUN, Progress, Stage, Teller
 from mrtuner.bench.engine.machine import busiest, noise_between, read
 from mrtuner.bench.engine.run import RunFiles
 from mrtuner.bench.load.drivers import prepare
-from mrtuner.bench.load.pgbench import PATIENCE_S, Load
+from mrtuner.bench.load.pgbench import PATIENCE_S
 from mrtuner.bench.plan.cells import blocks, space_needed
 from mrtuner.bench.plan.durability import Settings, unequal_delays, unequal_durability
 from mrtuner.bench.plan.model import GridCell, Plan, Workload
@@ -259,8 +259,8 @@ class Preparation:
         self._made.append((server, template))
         own = self.plan.by_name[owner] if owner is not None else None
         # If another program brings its own tables, the load does not use pgbench's.
-        load = Load(scale=1 if own and own.prepared else scale)
-        scratch.make_template(server.dsn, template, load, self.files.program)
+        of_pgbench = 1 if own and own.prepared else scale
+        scratch.make_template(server.dsn, template, of_pgbench, self.files.program)
         if own is not None and own.own_tables:
             dsn = scratch.in_database(server.dsn, template)
             _set_up(own, dsn, scale)

@@ -143,10 +143,6 @@ class Workload:
         """Whether it surely leaves the tables unchanged; a user's scripts may write."""
         return self.builtin == "select" or self.reads
 
-    @property
-    def script(self) -> str:
-        return self.builtin or self.name
-
 
 @document_name("PlannedVariant")
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.bench.load.pgbench import Load, initialise
+from mrtuner.bench.load.pgbench import initialise
 from mrtuner.bench.plan.sizing import BYTES_PER_SCALE
 from mrtuner.bench.server.session import one_row
 from mrtuner.errors import MissingPart, Refused
@@ -152,7 +152,7 @@ def marked(session: Connection) -> tuple[Marked, ...]:
         )
 
 
-def make_template(dsn: str, template: str, load: Load, program: Path) -> None:
+def make_template(dsn: str, template: str, scale: int, program: Path) -> None:
     """Create, mark and fill the template, and `settle` it."""
     from psycopg import sql
 
@@ -162,7 +162,7 @@ def make_template(dsn: str, template: str, load: Load, program: Path) -> None:
         session.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(name))
         session.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(name, _mark()))
     inside = in_database(dsn, template)
-    initialise(inside, load.scale, program=program)
+    initialise(inside, scale, program=program)
     settle(inside)
 
 
