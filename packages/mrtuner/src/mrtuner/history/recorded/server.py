@@ -98,7 +98,7 @@ def _host_of_class(known: Facts) -> Host | None:
     estimate = class_memory(found, instance.engine or "postgres")
     aurora = instance.engine.startswith(_AURORA)
     size = None if aurora else Bytes(instance.allocated_storage * GiB)
-    return _host(
+    return Host(
         memory=Fact(estimate.value, f"{found.name}: {estimate.source}"),
         cpus=Fact(found.vcpus, found.name),
         storage=None if aurora else Fact(Storage.EBS, "rds:DescribeDBInstances"),
@@ -110,7 +110,7 @@ def _host_of_class(known: Facts) -> Host | None:
 def _no_host(why: str | None = None) -> Host:
     """Return an unknown machine, with the options that supply the missing facts."""
     why = why or "it was not recorded: the recorder did not run on the server's host, or is older"
-    return _host(
+    return Host(
         missing=(
             Missing("memory", why, "--memory"), Missing("cpus", why, "--cpus"),
             *_missing_storage(why),
@@ -120,16 +120,6 @@ def _no_host(why: str | None = None) -> Host:
 
 def _missing_storage(why: str) -> tuple[Missing, ...]:
     return Missing("storage", why, "--storage"), Missing("disk", why, "--disk")
-
-
-def _host(**known: Any) -> Host:
-    nothing: dict[str, Any] = dict.fromkeys(
-        (
-            "memory", "cpus", "architecture", "kernel", "storage", "disk_size", "disk_free",
-            "huge_pages", "swap", "clock",
-        )
-    )  # fmt: skip
-    return Host(**(nothing | known))
 
 
 # The server.
