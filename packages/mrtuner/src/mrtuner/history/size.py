@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.history.instances import require_instance
 from mrtuner.history.recording.source import CONNECTION, Source
 from mrtuner.history.store import layout, opening, parquet, retention, sealing, summaries
 from mrtuner.history.store.layout import MICRO
@@ -190,7 +189,7 @@ def status(directory: Path, now: float, instance: str | None = None) -> HistoryS
     lags: list[HistoryLag] = []
     known = sorted(last.keys() | missing.keys())
     if instance is not None:
-        require_instance(instance, sorted({name for name, _ in known}))
+        opening.require_instance(instance, sorted({name for name, _ in known}))
         known = [one for one in known if one[0] == instance]
     for name, source in known:
         at = last.get((name, source))

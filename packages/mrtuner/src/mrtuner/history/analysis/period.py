@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final
 
 from mrtuner.described import Doc
 from mrtuner.errors import UsageError
-from mrtuner.history.instances import require_instance
 from mrtuner.history.reading import History
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store.layout import rollup_view
+from mrtuner.history.store.opening import require_instance
 
 #: The rows of a period, and those of one instance in it.
 DURING: Final = "time >= $begin AND time < $end"

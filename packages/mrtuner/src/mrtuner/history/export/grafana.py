@@ -151,7 +151,6 @@ ROWS: Final = {
         Panel("Time since the last sample", (_LAG,)),
     ),
 }  # fmt: skip
-PANELS: Final = tuple(panel for panels in ROWS.values() for panel in panels)
 _WIDTH, _WIDE, _HIGH = 24, 12, 8
 
 
