@@ -264,6 +264,12 @@ class _Cached:
         await self.app(scope, receive, sent)
 
 
+def require_page() -> None:
+    """Raise MissingPart if the page has not been built."""
+    if not (STATIC / "index.html").is_file():
+        raise MissingPart("the page has not been built", "In a checkout, run: make page.")
+
+
 def cache_control(path: str) -> str:
     """Return for how long browsers may keep a file of the page without asking again.
 
