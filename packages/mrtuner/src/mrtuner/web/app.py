@@ -108,6 +108,7 @@ def app(
     def tuner(_: Request) -> Response:
         return HTMLResponse(tuner_page())
 
+    page = StaticFiles(directory=str(STATIC), html=True, check_dir=False)
     shown = Starlette(
         routes=[
             Route("/api/fleet", fleet),
@@ -117,11 +118,11 @@ def app(
             *(_record_routes(records) if records else ()),
             *(_agent_routes(agents) if agents and access else ()),
             Route("/tuner.html", tuner),
-            Mount("/", _Cached(StaticFiles(directory=str(STATIC), html=True, check_dir=False))),
+            Mount("/", _Headers(page, _caching)),
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
-            Middleware(_SecurityHeaders),
+            Middleware(_Headers, headers=lambda *_: HEADERS),
             *([Middleware(Gate, access=access)] if access else []),
             Middleware(GZipMiddleware, minimum_size=1000),
         ],
@@ -248,26 +249,15 @@ def _only_read(request: Request, error: Exception) -> Response:
     return told
 
 
-class _Cached:
-    """ASGI middleware that tells browsers which of the page's files never change."""
-
-    def __init__(self, app: Any) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        async def sent(message: Any) -> None:
-            if message["type"] == "http.response.start" and message["status"] in {200, 304}:
-                cached = (b"cache-control", cache_control(scope["path"]).encode())
-                message["headers"] = [*message["headers"], cached]
-            await send(message)
-
-        await self.app(scope, receive, sent)
-
-
 def require_page() -> None:
     """Raise MissingPart if the page has not been built."""
     if not (STATIC / "index.html").is_file():
         raise MissingPart("the page has not been built", "In a checkout, run: make page.")
+
+
+def _caching(path: str, status: int) -> Mapping[str, str]:
+    """Return the header that tells browsers which of the page's files never change."""
+    return {"Cache-Control": cache_control(path)} if status in {200, 304} else {}
 
 
 def cache_control(path: str) -> str:
@@ -279,16 +269,17 @@ def cache_control(path: str) -> str:
     return "public, max-age=31536000, immutable" if _HASHED.search(path) else "no-cache"
 
 
-class _SecurityHeaders:
-    """ASGI middleware that adds `HEADERS` to every response."""
+class _Headers:
+    """ASGI middleware that adds headers to responses, by path and status."""
 
-    def __init__(self, app: Any) -> None:
-        self.app = app
+    def __init__(self, app: Any, headers: Callable[[str, int], Mapping[str, str]]) -> None:
+        self.app, self.headers = app, headers
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         async def sent(message: Any) -> None:
             if message["type"] == "http.response.start":
-                extra = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                added = self.headers(scope["path"], message["status"]).items()
+                extra = [(name.lower().encode(), value.encode()) for name, value in added]
                 message["headers"] = [*message["headers"], *extra]
             await send(message)
 
