@@ -15,11 +15,11 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact, Missing
 from mrtuner.history.analysis.peaks import peaks
 from mrtuner.history.analysis.period import HistoryPeriod
-from mrtuner.history.identity import identity
 from mrtuner.history.reading import History
 from mrtuner.history.recorded.counters import counters
 from mrtuner.history.recorded.machine import Facts, facts, host_of, instance_of
 from mrtuner.history.store.layout import last_value
+from mrtuner.history.store.opening import last_identity
 from mrtuner.host.model import Host
 from mrtuner.inputs import Storage
 from mrtuner.postgres.model import Activity, Origin, Platform, Server, Setting, Slot
@@ -137,7 +137,7 @@ def _server(history: History, about: HistoryPeriod, known: Facts) -> Server | No
         missing.append(Missing("peaks", error.message, hint=error.hint))
         activity = _NOTHING
     typed = _settings(settings, version // 10_000)
-    who = identity(history, about.instance)
+    who = last_identity(history.db, about.instance)
     if who is None:
         missing.append(Missing("standby", "a copy of a store does not say whether it is one"))
     now = next(_last(history, about, "connections", ("clients", "active"), "instance"), {})
@@ -210,7 +210,7 @@ def _version(
     text = settings.get("server_version_num", {}).get("value")
     if text and text.isdecimal():
         return int(text)
-    who = identity(history, about.instance)
+    who = last_identity(history.db, about.instance)
     return None if who is None else who.version_num
 
 
