@@ -48,8 +48,7 @@ def size(directory: Path) -> HistorySize:
     """
     from mrtuner.history.document import HistorySize
 
-    db = opening.for_reading(directory)
-    try:
+    with closing(opening.for_reading(directory)) as db:
         db.execute("BEGIN")
         files = opening.listed(db)
         per_day = _estimated(db) if _is_short(files) else {}
@@ -64,8 +63,6 @@ def size(directory: Path) -> HistorySize:
                 *((one.view, one.keep) for one in summaries.of_source(source.name)),
             )
         ]  # fmt: skip
-    finally:
-        db.close()
     recent = retention.recent_bytes(directory)
     forecasts = [view.at_most for view in views if view.files or view.view in per_day]
     return HistorySize(
@@ -172,8 +169,7 @@ def status(directory: Path, now: float, instance: str | None = None) -> HistoryS
     """
     from mrtuner.history.document import HistoryLag, HistoryStatus
 
-    db = opening.for_reading(directory)
-    try:
+    with closing(opening.for_reading(directory)) as db:
         intervals = {source.name: source.interval for source in opening.sources(db)}
         last = {
             (instance, source): at / MICRO
@@ -184,8 +180,6 @@ def status(directory: Path, now: float, instance: str | None = None) -> HistoryS
             for instance, source, why, hint in db.execute("SELECT * FROM missing")
         }
         costs = _costs(db, len({instance for instance, _ in last}))
-    finally:
-        db.close()
     lags: list[HistoryLag] = []
     known = sorted(last.keys() | missing.keys())
     if instance is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -69,8 +70,7 @@ def latest(directory: Path, now: float, *, most_rows: int = MOST_ROWS) -> Iterat
     Raises:
         UsageError: there is no store, or it is damaged.
     """
-    db = opening.for_reading(directory)
-    try:
+    with closing(opening.for_reading(directory)) as db:
         db.execute("BEGIN")
         up = _up(db, now)
         for source in opening.sources(db):
@@ -81,8 +81,6 @@ def latest(directory: Path, now: float, *, most_rows: int = MOST_ROWS) -> Iterat
         yield from _servers(db, now, up)
         yield from _lag(db, now)
         yield from _load(db, now)
-    finally:
-        db.close()
 
 
 def _of_source(

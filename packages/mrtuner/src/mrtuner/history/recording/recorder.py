@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Final, Self
 
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
 from mrtuner.facts import Missing
+from mrtuner.history.moments import timestamp
 from mrtuner.history.recording.budget import BUDGET
 from mrtuner.history.recording.databases_watch import DatabasesWatch
 from mrtuner.history.recording.host_watch import HostWatch
-from mrtuner.history.recording.outlet import Outlet, Tell, timestamp
+from mrtuner.history.recording.outlet import Outlet, Tell
 from mrtuner.history.recording.rounds import Rounds
 from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.silence import SILENCE, SilentSessions
