@@ -56,13 +56,18 @@ def _allowed(tree: Tree) -> tuple[Fact[int] | None, tuple[Missing, ...]]:
 
     All three are needed: a mask may include CPUs that this machine could have but does not.
     """
-    cpuset = _cpuset(tree)
-    unclear = (cpuset,) if isinstance(cpuset, Missing) else ()
-    sets = (_online(tree), cpuset if isinstance(cpuset, Fact) else None, _affinity(tree))
-    narrowest = _narrowest(each for each in sets if each is not None)
+    sets = [found for _, found in _sets(tree)]
+    unclear = tuple(each for each in sets if isinstance(each, Missing))
+    narrowest = _narrowest(each for each in sets if isinstance(each, Fact))
     if narrowest is not None:
         return Fact(len(narrowest.value), narrowest.source), unclear
     return (count_by_library() if tree.live else None), unclear
+
+
+def _sets(
+    tree: Tree,
+) -> tuple[tuple[Literal["online", "cpuset", "affinity"], Fact[CpuSet] | Missing | None], ...]:
+    return ("online", _online(tree)), ("cpuset", _cpuset(tree)), ("affinity", _affinity(tree))
 
 
 def _narrowest(sets: Iterable[Fact[CpuSet]]) -> Fact[CpuSet] | None:
@@ -197,14 +202,8 @@ class Bound:
 
 def bounds(tree: Tree) -> tuple[Bound, ...]:
     """Everything that limits the process's CPUs, widest first; see `cpus`."""
-    cpuset = _cpuset(tree)
-    sets: tuple[tuple[Literal["online", "cpuset", "affinity"], Fact[CpuSet] | None], ...] = (
-        ("online", _online(tree)),
-        ("cpuset", cpuset if isinstance(cpuset, Fact) else None),
-        ("affinity", _affinity(tree)),
-    )
     quotas = _quotas(tree, lineage(tree, "cpu").groups)
     return (
-        *(Bound(by, limit) for by, limit in sets if limit is not None),
+        *(Bound(by, limit) for by, limit in _sets(tree) if isinstance(limit, Fact)),
         *(Bound("quota", limit, group) for group, limit in quotas if isinstance(limit, Fact)),
     )
