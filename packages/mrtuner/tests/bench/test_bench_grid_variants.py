@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bench_grids import a_plan
+from bench_grids import a_plan, restored
 from machine import debian_server, needs
 from mrtuner.bench.engine.grid import run_grid
-from mrtuner.bench.plan.model import Variant, from_dict
+from mrtuner.bench.plan.model import Variant
 from mrtuner.bench.plan.toml import example_text, plan
 from mrtuner.bench.record.document import MeasuredRun
 from mrtuner.bench.server import layers, sites
@@ -65,7 +65,7 @@ def test_containers_in_a_plan() -> None:
     assert (b.network, b.connect, b.image, b.storage) == ("bridge", "tcp", "/plans/root", "layer")
     assert (c.connect, c.image) == ("socket", "docker.io/library/debian:13")
     assert d.start == "/plans/serve now"
-    assert from_dict(made.to_dict()) == made
+    assert restored(made) == made
 
 
 def test_the_table_of_2014_is_an_example() -> None:
@@ -85,7 +85,7 @@ def test_variants_that_cannot_run_here_are_left_out_and_named() -> None:
     left = possible(made)
     assert left.names == ("a", "b")
     assert left.skipped == {"old": "no program postgres in /nowhere/bin"}
-    assert from_dict(left.to_dict()) == left
+    assert restored(left) == left
 
 
 def test_a_comparison_that_is_left_without_two_is_not_run() -> None:

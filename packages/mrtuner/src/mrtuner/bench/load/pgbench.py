@@ -40,13 +40,6 @@ class Load:
     protocol: Protocol = "prepared"
     overtime: int = PATIENCE_S  # seconds beyond the planned end after which it is ended
 
-    def __post_init__(self) -> None:
-        for name in ("scale", "clients", "threads", "seconds"):
-            if getattr(self, name) < 1:
-                raise BadValue(
-                    f"{name} {getattr(self, name)} is below 1", "Give a whole number of at least 1."
-                )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRun:
