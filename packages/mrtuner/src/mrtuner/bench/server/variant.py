@@ -40,6 +40,7 @@ class VariantServer(Protocol):
     @property
     def companions(self) -> Sequence[int]:
         """Processes beside the server's own whose work is part of what the variant costs."""
+        return ()
 
     def start(self) -> None: ...
 
@@ -50,6 +51,7 @@ class VariantServer(Protocol):
 
         The server must be running; it is restarted for this.
         """
+        return nullcontext()
 
 
 def possible(plan: Plan, embedded: Path | None = None) -> Plan:
@@ -173,8 +175,6 @@ class _OnSite(VariantServer):
 class Embedded(_OnSite):
     """A variant whose server runs here, or in a group with less memory."""
 
-    companions: Sequence[int] = ()
-
     def __init__(self, variant: Variant, site: Site, group: Path | None) -> None:
         super().__init__(variant, site)
         self.group = group
@@ -229,10 +229,9 @@ class InContainer(_OnSite):
         self.process.stop()
 
 
-class Commanded:
+class Commanded(VariantServer):
     """A server that a user's command starts; it keeps its data between two starts."""
 
-    companions: Sequence[int] = ()
     data: Path | None = None
 
     def __init__(self, variant: Variant) -> None:
@@ -254,6 +253,3 @@ class Commanded:
     def stop(self) -> None:
         """Stop it by the variant's command, else by an interrupt; kill it if it does not end."""
         self.process.stop(shlex.split(self.variant.stop) if self.variant.stop else None)
-
-    def layered(self) -> AbstractContextManager[None]:
-        return nullcontext()
