@@ -41,7 +41,7 @@ def lines(told: VacuumDocument, top: int = _TOP) -> Iterator[str]:
     yield verdict(told)
     yield told.capacity.words
     for one in (each for each in told.settings if each.name not in SWITCHES):
-        yield f"  {one.name} = {one.value}  (now {one.now})" + _restart(one)
+        yield f"  {one.name} = {one.value}  (now {one.now})" + ", needs a restart" * one.restart
         yield f"      {one.because}"
         yield f"      {one.remedy}"
     yield from _blockers(told.blockers)
@@ -111,10 +111,6 @@ def _keeping_up(told: VacuumDocument) -> str:
     if not late:
         return "Vacuum keeps up"
     return f"Vacuum keeps up; {plural(late, 'table')} should be vacuumed sooner than by default"
-
-
-def _restart(one: ServerSetting) -> str:
-    return ", needs a restart" if one.restart else ""
 
 
 def _blockers(blockers: Sequence[HorizonBlocker]) -> Iterator[str]:

@@ -104,15 +104,12 @@ def require_rights(session: Connection) -> None:
         return
     if not creates:
         raise MissingPart("this role may not create databases", "Grant it: ALTER ROLE … CREATEDB.")
-    if version < 150000 or not _may_checkpoint(session):
+    of_15 = "SELECT pg_has_role('pg_checkpoint', 'USAGE')"
+    if version < 150000 or not one_row(session, of_15)[0]:
         raise MissingPart(
             "this role may not run CHECKPOINT, which every run starts with",
             "Grant it: GRANT pg_checkpoint TO … (15 and later), or connect as a superuser.",
         )
-
-
-def _may_checkpoint(session: Connection) -> bool:
-    return bool(one_row(session, "SELECT pg_has_role('pg_checkpoint', 'USAGE')")[0])
 
 
 def remove_leftovers(session: Connection, template: str) -> list[str]:

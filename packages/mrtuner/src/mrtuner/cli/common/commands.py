@@ -234,7 +234,8 @@ def _exit_code(run: Callable[[], Any]) -> int:
         click.echo(error.ctx.get_help())
         return 0
     except click.NoSuchOption as error:
-        known = [name for one in _parameters(error) for name in one.opts]
+        options = error.ctx.command.get_params(error.ctx) if error.ctx else []
+        known = [name for one in options for name in one.opts]
         print_error(f"no such option {error.option_name!r}{_suggestion(error.option_name, known)}",
                  _usage_hint(error))  # fmt: skip
         return error.exit_code
@@ -276,10 +277,6 @@ def _lowered(message: str) -> str:
 def _usage_hint(error: click.UsageError) -> str:
     path = error.ctx.command_path if error.ctx else "mrtuner"
     return f"Run {path} --help for examples and options."
-
-
-def _parameters(error: click.UsageError) -> list[click.Parameter]:
-    return error.ctx.command.get_params(error.ctx) if error.ctx else []
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
