@@ -11,7 +11,7 @@ import pytest
 from bench_grids import a_plan, restored
 from mrtuner.bench.plan.cells import blocks, cells, seconds_expected, space_needed
 from mrtuner.bench.plan.model import GridCell, Script, Variant, Workload
-from mrtuner.bench.plan.toml import example_text, plan, read_plan
+from mrtuner.bench.plan.toml import plan, read_plan, template_text
 from mrtuner.bench.server.sites import settings_text
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.units import MiB
@@ -32,7 +32,7 @@ def parsed(text: str, base: Path = Path()) -> object:
 
 
 def test_the_template_is_a_plan() -> None:
-    made = plan(tomllib.loads(example_text("template")), Path())
+    made = plan(tomllib.loads(template_text()), Path())
     assert made.names == ("default", "larger")
     assert made.delta == 0.03
     assert made.warmup_seconds == 15
