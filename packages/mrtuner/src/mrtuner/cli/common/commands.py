@@ -104,7 +104,8 @@ class Commands(click.Group):
         super().__init__(
             name, context_settings=dict(_CONTEXT), epilog=exit_codes.EXPLAINED, **kwargs
         )
-        self.params += [version_option(), debug_option()]
+        click.version_option(__version__, message="mrtuner %(version)s")(self)
+        self.params.append(debug_option())
         self.summaries = summaries
         self.sections = sections or {"Commands": " ".join(summaries)}
         self.package = package
@@ -208,14 +209,6 @@ class Commands(click.Group):
         return sys.exit(_exit_code(run)) if standalone_mode else run()
 
 
-def version_option() -> click.Option:
-    """The --version of the group."""
-    return click.Option(
-        ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version,
-        help="Show the version and exit.",
-    )  # fmt: skip
-
-
 def debug_option() -> click.Option:
     """The --debug of the group and of every command."""
     return click.Option(
@@ -253,12 +246,6 @@ def _exit_code(run: Callable[[], Any]) -> int:
 def _remember(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
         ctx.meta[_DEBUG] = True
-
-
-def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
-        click.echo(f"mrtuner {__version__}")
-        ctx.exit()
 
 
 def _trace(ctx: click.Context) -> None:
