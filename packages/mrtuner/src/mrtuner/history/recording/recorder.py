@@ -100,7 +100,7 @@ def record(
         MrTunerError: `stop` was set while nothing could be written; it says what was lost.
     """
     limits = limits or RecordingLimits()
-    tell = tell or _silent
+    tell = tell or (lambda _: None)
     known = managed.instances if managed else ()
     queue: Queue[Batch] = Queue(maxsize=_AHEAD * (len(instances) + len(known)))
     sampled = [source for source in writer.sources if source.queries or source.program]
@@ -153,10 +153,6 @@ def _while_any_runs(threads: Sequence[threading.Thread], stop: threading.Event) 
     end = time.monotonic() + _LAST_SAMPLES
     while time.monotonic() < end and any(thread.is_alive() for thread in threads):
         yield
-
-
-def _silent(_sentence: str) -> None:
-    """Report nothing."""
 
 
 def _taken(queue: Queue[Batch]) -> list[Batch]:

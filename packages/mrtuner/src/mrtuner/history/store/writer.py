@@ -249,9 +249,7 @@ class Writer:
     def _elapsed(self, instance: str, sample: SourceSample, clocks: _Clocks) -> float | None:
         """Return seconds since the previous sample, by the monotonic clock if possible, or None."""
         name = sample.source.name
-        before = self.db.execute(
-            "SELECT at FROM last_sample WHERE instance = ? AND source = ?", (instance, name)
-        ).fetchone()
+        before = self.last_sample(instance, name)
         self.db.execute(
             "INSERT OR REPLACE INTO last_sample VALUES (?, ?, ?)", (instance, name, sample.at)
         )
@@ -259,8 +257,8 @@ class Writer:
         clocks.last[instance, name] = (sample.at, sample.monotonic)
         if before is None:
             return None
-        by_wall = (sample.at - before[0]) / MICRO
-        if clock is None or clock[0] != before[0]:
+        by_wall = (sample.at - before) / MICRO
+        if clock is None or clock[0] != before:
             return _rounded(by_wall) if by_wall > 0 else None
         elapsed = sample.monotonic - clock[1]
         if abs(by_wall - elapsed) > _JUMP:
