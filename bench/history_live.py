@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 from mrtuner.bench.engine.machine import cpu_of
 from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.errors import MrTunerError
+from mrtuner.history.moments import timestamp
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.recording.outlet import timestamp
 from mrtuner.history.recording.recorder import Instance, RecordingLimits, record
 from mrtuner.history.recording.source import Kind, Source, built_in
 from mrtuner.history.store import opening, own, sealing

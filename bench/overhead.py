@@ -28,7 +28,7 @@ from tempfile import TemporaryDirectory
 
 from mrtuner.bench.engine.run import RunFiles, RunPosition, RunTarget, WarmUp, measured
 from mrtuner.bench.load.output import read_summary
-from mrtuner.bench.load.pgbench import Load, children_cpu, find_pgbench
+from mrtuner.bench.load.pgbench import children_cpu, find_pgbench
 from mrtuner.bench.plan import order
 from mrtuner.bench.plan.cells import Block
 from mrtuner.bench.plan.model import GridCell, Plan, Variant, Workload
@@ -90,7 +90,7 @@ def _measure_all(
     """Return what every block measured, by arm."""
     plan, dsn = files.plan, cluster.dsn()
     cell = GridCell(plan.workloads[0].name, plan.scales[0], plan.clients[0])
-    scratch.make_template(dsn, TEMPLATE, Load(scale=cell.scale), files.program, fillfactor=None)
+    scratch.make_template(dsn, TEMPLATE, cell.scale, files.program)
     seen: list[dict[str, Seen]] = []
     for number, arms in enumerate(order.blocks(ARMS, plan.blocks, plan.seed), 1):
         block = {}

@@ -20,7 +20,7 @@ import psycopg
 from worth import SCENARIOS, advised
 
 from mrtuner.bench.load.pgbench import Load, initialise, run
-from mrtuner.bench.server.instance import inside, memory_limit, volume
+from mrtuner.bench.server.instance import inside, limits, volume
 from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
@@ -41,7 +41,7 @@ def main() -> None:
         if options.iops:
             disk = stack.enter_context(volume(Bytes(24 * 2**30)))
             place = disk.place / "pg"
-            group = stack.enter_context(memory_limit("recovery", Bytes(scenario.memory)))
+            group = stack.enter_context(limits("recovery", Bytes(scenario.memory), None, None))
         cluster = Cluster.create(binaries, place, advised(scenario))
         stack.callback(cluster.stop, "immediate")
         with inside(group):
@@ -53,7 +53,7 @@ def main() -> None:
         if disk:
             disk.throttle(options.iops)
         load = Load(scale=options.scale, clients=8, threads=1, seconds=options.seconds)
-        done = run(cluster.dsn("bench"), load, program=pgbench)
+        done, _ = run(cluster.dsn("bench"), load, ["--builtin=tpcb-like"], program=pgbench)
         redo = "pg_wal_lsn_diff(pg_current_wal_lsn(), redo_lsn) FROM pg_control_checkpoint()"
         wal = int(_sql(cluster, f"SELECT {redo}"))
         cluster.stop("immediate")

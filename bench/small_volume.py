@@ -24,7 +24,7 @@ from pathlib import Path
 
 from worth import GIB, SCENARIOS, Arm, advised, measured_run, pgtunes, say, started
 
-from mrtuner.bench.load.pgbench import Load, run_logged
+from mrtuner.bench.load.pgbench import Load, run
 from mrtuner.bench.plan.order import blocks
 from mrtuner.bench.server.instance import volume
 from mrtuner.units import Bytes, parse_bytes
@@ -73,13 +73,12 @@ def main() -> None:
             arm.sql(TABLE)
         seeds = count(options.seed)
         load = Load(
-            script="tpcb", scale=options.scale, clients=options.clients, threads=1,
-            seconds=options.seconds,
-        )  # fmt: skip
+            scale=options.scale, clients=options.clients, threads=1, seconds=options.seconds
+        )
         for arm in servers.values():  # caches filled at the disk's own pace
             pgbench = arm.cluster.binaries.program("pgbench")
             warm_up = replace(load, seconds=options.warm_up)
-            run_logged(arm.dsn(), warm_up, script, seed=next(seeds), program=pgbench)
+            run(arm.dsn(), warm_up, script, seed=next(seeds), program=pgbench)
         disk.throttle(options.iops, bandwidth=options.bandwidth)
         rows = []
         trials = [f"{arm} {reloaded}" for arm, reloaded in product(servers, options.reload)]
@@ -90,7 +89,7 @@ def main() -> None:
                 _reload(arm, _pairs(reloaded))
                 pgbench = arm.cluster.binaries.program("pgbench")
                 lead_in = replace(load, seconds=3)
-                run_logged(arm.dsn(), lead_in, script, seed=next(seeds), program=pgbench)
+                run(arm.dsn(), lead_in, script, seed=next(seeds), program=pgbench)
                 row = measured_run(arm, load, script, number, next(seeds), pgbench)
                 rows.append({"load": options.load, "clients": options.clients, **row})
                 rows[-1]["reloaded"] = reloaded

@@ -27,7 +27,7 @@ from typing import Any
 import psycopg
 
 from mrtuner.bench.plan.order import blocks
-from mrtuner.bench.server.instance import inside, memory_limit, unified, volume
+from mrtuner.bench.server.instance import inside, limits, unified, volume
 from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
@@ -91,7 +91,7 @@ def _server(options: argparse.Namespace, stack: ExitStack) -> Cluster:
         disk.throttle(options.iops, bandwidth=options.bandwidth)
     buffers = SETTINGS
     if options.memory:
-        group = stack.enter_context(memory_limit("work-mem", Bytes(options.memory)))
+        group = stack.enter_context(limits("work-mem", Bytes(options.memory), None, None))
         buffers = SETTINGS | {"shared_buffers": f"{options.memory // 4 // 2**20}MB"}
     cluster = Cluster.create(find_binaries(), place, buffers)
     stack.callback(cluster.remove)

@@ -33,7 +33,7 @@ from typing import Any
 import psycopg
 
 import mrtuner
-from mrtuner.bench.load.pgbench import BUILTIN, Load, LoadRun, run, run_logged
+from mrtuner.bench.load.pgbench import BUILTIN, Load, LoadRun, run
 from mrtuner.bench.plan.order import blocks
 from mrtuner.bench.server.instance import huge_pages, volume
 from mrtuner.bench.server.standing import DATABASE, filled, side_by_side
@@ -197,16 +197,14 @@ def _measure(
     servers: list[Arm], scenario: Scenario, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
     seed = options.seed
-    load = Load(
-        script=options.script, scale=scenario.scale, clients=scenario.clients, threads=1, seconds=30
-    )
-    script = [f"--builtin={BUILTIN[load.script]}"]
-    if options.rate:
-        script.append(f"--rate={options.rate}")
+    load = Load(scale=scenario.scale, clients=scenario.clients, threads=1, seconds=30)
+    full_speed = [f"--builtin={BUILTIN[options.script]}"]
+    script = [*full_speed, f"--rate={options.rate}"] if options.rate else full_speed
     pgbench = servers[0].cluster.binaries.program("pgbench")
     for arm in servers:
         say(f"warming {arm.name}")
-        run(arm.dsn(), replace(load, seconds=scenario.warm_up), seed=seed, program=pgbench)
+        warm_up = replace(load, seconds=scenario.warm_up)
+        run(arm.dsn(), warm_up, full_speed, seed=seed, program=pgbench)
         arm.checkpoint()
     by_name = {arm.name: arm for arm in servers}
     rows = []
@@ -227,7 +225,7 @@ def measured_run(
     arm.sql("VACUUM pgbench_branches, pgbench_tellers")
     arm.checkpoint()
     wal = int(arm.sql("SELECT wal_bytes FROM pg_stat_wal")[0][0])
-    done, _ = run_logged(arm.dsn(), load, script, seed=seed, program=pgbench)
+    done, _ = run(arm.dsn(), load, script, seed=seed, program=pgbench)
     wal = int(arm.sql("SELECT wal_bytes FROM pg_stat_wal")[0][0]) - wal
     debt = arm.checkpoint()
     return _row(arm.name, block, done, debt, wal)

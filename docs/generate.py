@@ -301,8 +301,9 @@ def formats_page() -> Iterator[str]:
     yield "described in [JSON](json.md)."
     yield ""
     yield from standbys_first()
-    for name, summary in formats.FORMATS.items():
-        module = inspect.getmodule(formats.known_format(name).write)
+    for name in formats.NAMES:
+        form = formats.known_format(name)
+        summary, module = form.summary, inspect.getmodule(form.write)
         yield f"\n## `{name}`"
         yield ""
         yield f"{summary[0].upper()}{summary[1:].rstrip('.')}."

@@ -14,6 +14,7 @@ from mrtuner.bench.plan.cells import cells
 from mrtuner.bench.plan.model import GridCell, Plan, Variant, Workload
 from mrtuner.bench.record.document import MeasuredRun
 from mrtuner.bench.record.model import Record
+from mrtuner.documents import as_builtins, convert
 from mrtuner.stats.histogram import Histogram
 
 #: With this checkpoint_timeout, a window of 60 s is a whole cycle.
@@ -33,6 +34,11 @@ def a_plan(**other: Any) -> Plan:
         "seconds": 60,
     }
     return Plan(**known | other)
+
+
+def restored(plan: Plan) -> Plan:
+    """Return a plan that was written as JSON and read back."""
+    return convert(as_builtins(plan), Plan)
 
 
 def a_run(tps: float) -> LoadRun:

@@ -26,7 +26,7 @@ USES = {
     "history": "python -c 'from mrtuner.history.store.parquet import engine; engine().close()'",
     "limits": "mrtuner limits {tmp}/metrics.csv --class db.r5.2xlarge",
     "mcp": "python -c 'import mrtuner.agents.server'",
-    "parquet": "python -c 'from mrtuner.bench.record import parquet; import pyarrow.parquet'",
+    "parquet": "python -c 'from mrtuner.limits.metrics import read; import numpy, pyarrow.parquet'",
     "prove": "python -c 'import scipy.stats'",
     "search": "python -c 'import optuna, scipy.special'",
     "aws": "python -c 'import boto3'",

@@ -17,7 +17,7 @@ from docs_pages import DOCS, generator
 
 import mrtuner
 from mrtuner.answers.proof.prove import Proof
-from mrtuner.bench.plan.toml import example_text
+from mrtuner.bench.plan.toml import template_text
 from mrtuner.bench.series import LeftOut
 from mrtuner.change.settings.plan import SettingsPlan
 from mrtuner.cli.common import proving
@@ -141,7 +141,7 @@ def test_apply_and_undo_satisfy_their_schemas(embedded: Cluster, tmp_path: Path)
 def test_documents_of_bench_satisfy_their_schemas(
     arguments: list[str], name: str, field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    (tmp_path / "plan.toml").write_text(example_text("template"))
+    (tmp_path / "plan.toml").write_text(template_text())
     monkeypatch.chdir(tmp_path)
     document = output("bench", *arguments, "--json", state=tmp_path)
     jsonschema.validate(document, schema_of(name))

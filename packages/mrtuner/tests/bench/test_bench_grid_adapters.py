@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_grids import a_plan
+from bench_grids import a_plan, restored
 from machine import needs
 from mrtuner.bench.engine.grid import run_grid
 from mrtuner.bench.load.drivers import (
@@ -21,7 +21,7 @@ from mrtuner.bench.load.drivers import (
 )
 from mrtuner.bench.load.programs import CommandWorkload, Sysbench, filled
 from mrtuner.bench.plan.cells import space_needed
-from mrtuner.bench.plan.model import GridCell, Plan, Script, Variant, Workload, from_dict
+from mrtuner.bench.plan.model import GridCell, Plan, Script, Variant, Workload
 from mrtuner.bench.plan.toml import plan
 from mrtuner.bench.verdict.judge import verdicts
 from mrtuner.bench.verdict.summary import summaries
@@ -102,7 +102,7 @@ def test_a_command_of_a_plan_is_looked_for_beside_it() -> None:
         run="/plans/load.sh {seconds} 'a b'", throughput_key="result.tps",
         prepare="make-tables {scale}", per_scale=20 * MiB,
     )  # fmt: skip
-    assert from_dict(made.to_dict()) == made
+    assert restored(made) == made
 
 
 def test_sysbench_takes_its_own_scripts_by_name_and_others_by_path() -> None:
@@ -113,7 +113,7 @@ def test_sysbench_takes_its_own_scripts_by_name_and_others_by_path() -> None:
     assert made.workloads[0].sysbench == Sysbench(script="oltp_read_write", options={"tables": "4"})
     assert made.workloads[1].sysbench is not None
     assert made.workloads[1].sysbench.script == "/plans/tpcc.lua"
-    assert from_dict(made.to_dict()) == made
+    assert restored(made) == made
 
 
 @pytest.mark.parametrize(

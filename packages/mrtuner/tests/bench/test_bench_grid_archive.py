@@ -11,7 +11,15 @@ from bench_grids import HOST, SETTINGS, a_plan, a_sample
 from machine import needs
 from mrtuner.bench.plan.model import GridCell
 from mrtuner.bench.record.archive import Archive, load, locked
-from mrtuner.bench.record.document import RunDocument
+from mrtuner.bench.record.document import (
+    BlockLine,
+    FailureLine,
+    NoteLine,
+    RateLine,
+    RejectionLine,
+    RunDocument,
+    SettingsLine,
+)
 from mrtuner.documents import convert
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 
@@ -29,18 +37,16 @@ HEAD = convert(
 def run(tmp_path: Path) -> Path:
     """An unfinished run of one block, whose second attempt counts."""
     archive = Archive.create(tmp_path / "run", HEAD)
-    archive.settings("a", SETTINGS)
-    archive.settings("b", SETTINGS)
-    archive.sample(a_sample(CELL, 1, "a", 500))
-    archive.failure(
-        CELL, {"phase": "comparison", "block": 1, "attempt": 1, "label": "b"}, "it died"
-    )
-    archive.rejection(CELL, "comparison", 1, 1, "b failed: it died")
+    archive.append(SettingsLine("a", SETTINGS))
+    archive.append(SettingsLine("b", SETTINGS))
+    archive.append(a_sample(CELL, 1, "a", 500))
+    archive.append(FailureLine(CELL, "comparison", 1, 1, "b", "it died"))
+    archive.append(RejectionLine(CELL, "comparison", 1, 1, "b failed: it died"))
     for label, tps in (("a", 1000), ("b", 1287)):
-        archive.sample(a_sample(CELL, 1, label, tps, attempt=2, deltas={"v": {"x": 1.5}}))
-    archive.finished(CELL, "comparison", 1)
-    archive.rate(GridCell("select", 10, 4, "50%"), 400.0)
-    archive.note("it rained", "2026-01-01T00:01:00+00:00")
+        archive.append(a_sample(CELL, 1, label, tps, attempt=2, deltas={"v": {"x": 1.5}}))
+    archive.append(BlockLine(CELL, "comparison", 1))
+    archive.append(RateLine(GridCell("select", 10, 4, "50%"), 400.0))
+    archive.append(NoteLine("it rained", "2026-01-01T00:01:00+00:00"))
     return tmp_path / "run"
 
 
@@ -73,7 +79,7 @@ def test_a_line_cut_off_by_a_crash_is_dropped(run: Path) -> None:
     archive, record = Archive.resume(run)
     assert len(record.samples) == 3
     assert (run / "lines.jsonl").read_bytes() == whole
-    archive.note("on again", "now")
+    archive.append(NoteLine("on again", "now"))
     assert load(run).notes == ("it rained", "on again")
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from bench_grids import a_plan
+from bench_grids import a_plan, restored
 from mrtuner.bench.plan.cells import blocks, cells, seconds_expected, space_needed
-from mrtuner.bench.plan.model import GridCell, Script, Variant, Workload, from_dict
-from mrtuner.bench.plan.toml import example_text, plan, read_plan
+from mrtuner.bench.plan.model import GridCell, Script, Variant, Workload
+from mrtuner.bench.plan.toml import plan, read_plan, template_text
 from mrtuner.bench.server.sites import settings_text
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.units import MiB
@@ -33,7 +32,7 @@ def parsed(text: str, base: Path = Path()) -> object:
 
 
 def test_the_template_is_a_plan() -> None:
-    made = plan(tomllib.loads(example_text("template")), Path())
+    made = plan(tomllib.loads(template_text()), Path())
     assert made.names == ("default", "larger")
     assert made.delta == 0.03
     assert made.warmup_seconds == 15
@@ -57,7 +56,7 @@ def test_files_are_read_beside_the_plan(tmp_path: Path) -> None:
 
 def test_a_plan_survives_json() -> None:
     made = a_plan(rates=("", "50%"), warmup=3)
-    assert from_dict(json.loads(json.dumps(made.to_dict()))) == made
+    assert restored(made) == made
 
 
 @pytest.mark.parametrize(
@@ -74,6 +73,7 @@ def test_a_plan_survives_json() -> None:
         ('rates = ["", "120%"]' + SMALLEST, "is not possible"),
         ('delta = "much"' + SMALLEST, "is not a share"),
         ("blocks = 0" + SMALLEST, "blocks 0 is below 1"),
+        ("threads = 0" + SMALLEST, "threads 0 is below 1"),
         (
             SMALLEST + "setings = {}",
             "unknown key 'setings' in [[variant]] 2, did you mean 'settings'",

@@ -15,7 +15,7 @@ from mrtuner.bench.record.archive import Archive
 from mrtuner.bench.record.document import RunDocument
 from mrtuner.bench.record.model import Record
 from mrtuner.bench.verdict.summary import summaries
-from mrtuner.documents import read
+from mrtuner.documents import as_builtins, read
 from mrtuner.errors import MrTunerError, Refused
 from mrtuner.postgres.binaries import find_binaries
 from servers import binaries
@@ -114,7 +114,7 @@ def test_a_scale_beyond_the_disk_is_refused_before_anything_is_made(tmp_path: Pa
 
 def test_a_run_begun_under_another_kernel_is_not_gone_on_with(tmp_path: Path) -> None:
     head = {
-        "schema": "mrtuner.bench.run/2", "plan": tiny().to_dict(), "host": {},
+        "schema": "mrtuner.bench.run/2", "plan": as_builtins(tiny()), "host": {},
         "kernel": "Plan 9", "pgbench": "18.6", "mrtuner": "0",
         "started": "2026-01-01T00:00:00+00:00", "local": True, "forced": False,
     }  # fmt: skip

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from bench_grids import a_plan
+from bench_grids import a_plan, restored
 from machine import debian_server, needs
 from mrtuner.bench.engine.grid import run_grid
-from mrtuner.bench.plan.model import Variant, from_dict
-from mrtuner.bench.plan.toml import example_text, plan
+from mrtuner.bench.plan.model import Variant
+from mrtuner.bench.plan.toml import plan, read_plan
 from mrtuner.bench.record.document import MeasuredRun
 from mrtuner.bench.server import layers, sites
 from mrtuner.bench.server.variant import Commanded, Embedded, possible
 from mrtuner.errors import BadValue, ConnectError, MissingPart
 from mrtuner.postgres.connect import connect
-from servers import binaries, sql
+from servers import ROOT, binaries, sql
 
 pytestmark = pytest.mark.timed
 
@@ -65,12 +65,12 @@ def test_containers_in_a_plan() -> None:
     assert (b.network, b.connect, b.image, b.storage) == ("bridge", "tcp", "/plans/root", "layer")
     assert (c.connect, c.image) == ("socket", "docker.io/library/debian:13")
     assert d.start == "/plans/serve now"
-    assert from_dict(made.to_dict()) == made
+    assert restored(made) == made
 
 
 def test_the_table_of_2014_is_an_example() -> None:
     """Bare, and three kinds of container with two base images, each with fsync on and off."""
-    made = plan(tomllib.loads(example_text("containers-2014")), Path())
+    made = read_plan(ROOT / "examples/containers-2014.toml")
     assert (made.scales, made.clients, made.seconds) == ((1, 10, 100), (1, 2, 4, 8, 16), 60)
     assert len(made.variants) == 2 + 3 * 2 * 2
     assert {variant.connect for variant in made.variants} == {"tcp"}
@@ -85,7 +85,7 @@ def test_variants_that_cannot_run_here_are_left_out_and_named() -> None:
     left = possible(made)
     assert left.names == ("a", "b")
     assert left.skipped == {"old": "no program postgres in /nowhere/bin"}
-    assert from_dict(left.to_dict()) == left
+    assert restored(left) == left
 
 
 def test_a_comparison_that_is_left_without_two_is_not_run() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import machine
 from machine import needs
-from mrtuner.bench.server.instance import Volume, limits, memory_limit, require, volume
+from mrtuner.bench.server.instance import Volume, limits, require, volume
 from mrtuner.errors import MissingPart
 from mrtuner.units import Bytes, MiB
 
@@ -37,7 +37,8 @@ print(small == 0, large == 0, eat("128") == 0)
 @possible
 def test_a_program_started_inside_cannot_take_more_memory_than_the_limit() -> None:
     """The starter is a process of its own: memory that it needs meanwhile counts too."""
-    with memory_limit("test", Bytes(64 * MiB)) as group:
+    with limits("test", Bytes(64 * MiB), None, None) as group:
+        assert group is not None
         done = subprocess.run(
             [sys.executable, "-c", STARTER, str(group), EATER],
             check=True, capture_output=True, text=True,

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
 from mrtuner.bench.plan.order import blocks
-from mrtuner.errors import BadValue
 
 
 def test_every_block_holds_every_variant_once() -> None:
@@ -20,9 +17,3 @@ def test_no_variant_always_goes_first() -> None:
     """Of 200 fair coins, fewer than 70 or more than 130 heads: once in 50,000."""
     first = [block[0] for block in blocks(["a", "b"], 200, seed=3)]
     assert 70 <= first.count("a") <= 130
-
-
-@pytest.mark.parametrize(("variants", "count"), [([], 3), (["a", "a"], 3), (["a"], -1)])
-def test_what_cannot_be_ordered_is_refused(variants: list[str], count: int) -> None:
-    with pytest.raises(BadValue):
-        blocks(variants, count, seed=1)

@@ -136,7 +136,7 @@ def test_more_columns_at_the_end_change_nothing() -> None:
 
 
 def test_an_empty_log_has_nothing() -> None:
-    assert digest([]) == Log(None, ())
+    assert digest([]) == Log(pause=0.0)
 
 
 def ended(second: int, microsecond: int, time: int = 100, number: int = 2) -> bytes:

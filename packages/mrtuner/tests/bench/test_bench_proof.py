@@ -24,6 +24,7 @@ from mrtuner.bench.proof import RunningServer, check_database
 from mrtuner.bench.proof import prove as prove_task
 from mrtuner.bench.record.model import Record
 from mrtuner.bench.series import Task
+from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, Refused
 from mrtuner.postgres.cluster import Cluster
 from servers import binaries
@@ -342,7 +343,7 @@ def test_variants_may_restart_and_a_password_stays_out_of_record_and_events(
     assert found == ["2048", "4096"]
     assert record.local
     assert all(sample.foreign is not None for sample in record.samples)
-    for text in (repr(servers), repr(record), repr(heard), json.dumps(record.plan.to_dict())):
+    for text in (repr(servers), repr(record), repr(heard), json.dumps(as_builtins(record.plan))):
         assert PASSWORD not in text
 
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mrtuner.cli import main
-from mrtuner.formats import FORMATS, parse
+from mrtuner.formats import NAMES, parse
 from mrtuner.inputs import Share, Time
 
 GOLDEN = Path(__file__).with_name("tune_screen.txt")
@@ -54,7 +54,7 @@ def test_json_is_one_document_and_nothing_else() -> None:
     assert tune(*MACHINE, "--format", "json").stdout == shown.stdout
 
 
-@pytest.mark.parametrize("form", sorted(FORMATS))
+@pytest.mark.parametrize("form", sorted(NAMES))
 def test_every_format_comes_out_whole(form: str) -> None:
     values = parse(form, tune(*MACHINE, "--format", form).stdout)
     assert values["shared_buffers"] == "4GB"
@@ -65,7 +65,7 @@ def test_every_format_comes_out_whole(form: str) -> None:
 def test_the_choices_are_the_formats_that_can_be_written() -> None:
     from mrtuner.cli.tune import FORMATS as offered
 
-    assert set(offered) == {"text", "json", *FORMATS}
+    assert set(offered) == {"text", "json", *NAMES}
 
 
 def test_help_lists_the_words_of_a_choice_and_the_default() -> None:

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrtuner.errors import BadValue, UsageError
-from mrtuner.formats import FORMATS, Line, parse, render
+from mrtuner.formats import NAMES, Line, parse, render
 
 #: These leave out what a platform does not accept; test_render_managed.py tests them.
 MANAGED = ("cloudsql", "cloudsql-terraform", "azure", "azure-terraform")
-ANYTHING = [name for name in FORMATS if name not in MANAGED]
+ANYTHING = [name for name in NAMES if name not in MANAGED]
 
 NASTY = (
     "", " ", " both ends ", "'", "''", '"', "\\", "\\'", "a'b\\c\"d", "a, b", "a,b", "#1", "a#b",
@@ -72,7 +72,7 @@ def test_a_list_of_libraries_survives(format: str) -> None:
     assert parse(format, render(format, given)) == {given[0].name: given[0].value}
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", NAMES)
 def test_reason_and_title_can_be_read(format: str) -> None:
     given = [line("work_mem", "4MB", comment="a quarter of what is left")]
     rendering = render(format, given, title="16 GB, 4 CPUs, PostgreSQL 18")
@@ -81,7 +81,7 @@ def test_reason_and_title_can_be_read(format: str) -> None:
     assert rendering.endswith("\n")
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", NAMES)
 def test_a_value_with_a_line_break_is_refused(format: str) -> None:
     with pytest.raises(BadValue, match="log_line_prefix holds a line break"):
         render(format, [line("log_line_prefix", "a\nwork_mem = 1TB")])
@@ -104,7 +104,7 @@ def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
     assert "conf, crunchy, docker, helm, markdown" in (error.value.hint or "")
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", NAMES)
 def test_text_that_is_no_rendering_is_refused(format: str) -> None:
     with pytest.raises(BadValue):
         parse(format, "what is this: [")

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 import mrtuner
 from mrtuner.errors import BadValue, Refused
-from mrtuner.formats import FORMATS, Line, parse, render
+from mrtuner.formats import NAMES, Line, parse, render
 
 SHARED_BUFFERS = Line(
     name="shared_buffers", value="4GB", quoted=False, comment="a quarter", restart=True
@@ -147,7 +147,7 @@ MANAGED = ("patroni", "cloudnativepg", "crunchy", "zalando", "cloudsql", "clouds
            "azure", "azure-terraform")  # fmt: skip
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", NAMES)
 def test_only_where_nobody_orders_them_standbys_come_first(format: str) -> None:
     """Once, beside the title, so in every notation that has comments."""
     given = [line("max_connections", "200"), line("max_wal_senders", "20"), SHARED_BUFFERS]

@@ -29,7 +29,7 @@ from machine import needs
 from mrtuner import __version__
 from mrtuner.facts import Missing
 from mrtuner.history.export.alerts import ALERTS, alerts
-from mrtuner.history.export.grafana import PANELS, dashboard
+from mrtuner.history.export.grafana import ROWS, dashboard
 from mrtuner.history.export.latest import Figure, latest
 from mrtuner.history.export.otlp import message, sender
 from mrtuner.history.export.outbox import Outbox, Undelivered
@@ -44,6 +44,7 @@ from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.sql import OLDEST
 from servers import sql
 
+PANELS = [panel for panels in ROWS.values() for panel in panels]
 #: A second after the last sample of the story.
 NOW = (MIDNIGHT / SECOND) + 3 * 3600
 

@@ -17,7 +17,7 @@ PARTS = [("shared memory", 4 * GiB), ("sorts and hashes", 8 * GiB), ("processes"
 DUEL = charts.Duel(
     name_a="current",
     name_b="advised",
-    blocks=[charts.ChartPair(number=1, a=1000, b=1400), charts.ChartPair(number=2, a=990, b=1450)],
+    blocks=[(1, 1000, 1400), (2, 990, 1450)],
     ratio=1.43,
     low=1.31,
     high=1.54,
@@ -145,10 +145,10 @@ def test_a_very_long_name_is_cut_to_fit_beside_the_other() -> None:
     "values", [[(1000.0, 1000.0)], [(1000.0, 1000.0)] * 3, [(5.0, 9.0 + n) for n in range(60)]]
 )
 def test_few_equal_and_many_blocks_can_be_drawn(values: list[tuple[float, float]]) -> None:
-    blocks = [charts.ChartPair(number=n, a=a, b=b) for n, (a, b) in enumerate(values, 1)]
+    blocks = [(n, a, b) for n, (a, b) in enumerate(values, 1)]
     one = replace(DUEL, blocks=blocks, ratio=1.0, low=0.0, high=float("inf"))
     written = words(charts.pairs(one, key="pairs"))
-    assert {str(block.number) for block in blocks} <= set(written)
+    assert {str(number) for number, _, _ in blocks} <= set(written)
 
 
 def luminance(colour: str) -> float:

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import mrtuner
-from mrtuner.formats import FORMATS, parse
+from mrtuner.formats import NAMES, parse
 
 if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
@@ -40,7 +40,7 @@ def test_a_tuning_is_a_mapping_by_parameter(tuning: Tuning) -> None:
         tuning["no_such_parameter"]
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", NAMES)
 def test_every_form_reads_back_as_the_changes(tuning: Tuning, form: str) -> None:
     changes = {item.name: item.value for item in tuning.values() if item.written}
     assert changes

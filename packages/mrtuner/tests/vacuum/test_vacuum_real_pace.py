@@ -8,7 +8,7 @@ import pytest
 from conftest import NewCluster
 
 from mrtuner.vacuum import vacuum
-from mrtuner.vacuum.pace import cost, cost_settings, heap_of
+from mrtuner.vacuum.pace import cost, cost_settings
 from servers import counted, sql
 
 pytestmark = [pytest.mark.quiet, pytest.mark.timeout(300)]
@@ -29,7 +29,7 @@ def computed(dsn: str, dead: int) -> float:
     (table,) = (one.table for one in found.tables)
     prices = cost_settings(found.picture.settings, {})
     assert prices.speed is not None
-    return cost(heap_of(table), dead, prices) / prices.speed
+    return cost(table, dead, prices) / prices.speed
 
 
 def taken(dsn: str) -> float:

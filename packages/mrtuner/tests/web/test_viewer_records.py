@@ -26,7 +26,7 @@ import mrtuner
 from bench_grids import a_grid
 from machine import PAGE, require
 from mrtuner.bench.record.archive import Archive
-from mrtuner.bench.record.document import RunDocument
+from mrtuner.bench.record.document import BlockLine, RunDocument, SettingsLine
 from mrtuner.bench.record.model import Record
 from mrtuner.bench.series import Series
 from mrtuner.documents import convert
@@ -42,10 +42,10 @@ def run(directory: Path, record: Record) -> None:
     head = convert({name: getattr(record, name) for name in names}, RunDocument)
     archive = Archive.create(directory, head)
     for name, known in record.settings.items():
-        archive.settings(name, known)
+        archive.append(SettingsLine(name, dict(known)))
     for one in record.samples:
-        archive.sample(one)
-        archive.finished(one.cell, one.phase, one.block)
+        archive.append(one)
+        archive.append(BlockLine(one.cell, one.phase, one.block))
     archive.seal("2026-01-01T01:00:00.000+00:00")
 
 

@@ -122,11 +122,9 @@ def _confirm(
     from mrtuner.tuning.report.text import dangers, plan_of_change
 
     plan, look = proposal.plan, terminal.look(sys.stderr)
-    for line in (*dangers(proposal.tuning, look), *plan_of_change(plan, look)):
-        terminal.print_note(line)
+    terminal.print_notes((*dangers(proposal.tuning, look), *plan_of_change(plan, look)))
     if proposal.plans and (plans is not None or proposal.plans.changed):
-        for line in plans_text(proposal.plans, look):
-            terminal.print_note(line)
+        terminal.print_notes(plans_text(proposal.plans, look))
     if not accept_worse_plans:
         proposal.refuse_worse_plans()
     if plan.steps and not plan.refused and not plan.elsewhere:

@@ -80,7 +80,9 @@ def command(
         *(serve.PACKAGES if serve_it else ()), server_bin=server_bin,
     )  # fmt: skip
     if serve_it:
-        serve.require_page()
+        from mrtuner.web.app import require_page
+
+        require_page()
     terminal.make_directory(output)
     history = output / _HISTORY
     recorded_loads.check_store(history)

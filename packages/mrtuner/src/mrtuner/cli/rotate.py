@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mrtuner.rotate.rotation import RotationResult, Rotator, Standing
 
 #: The options that a rotation, its status and its abort share.
-_SHARED: Final = (
+_shared: Final = options.stacked(
     click.option(
         "--role", "group", required=True, metavar="ROLE",
         help="Role that owns everything; its two login roles take turns.",
@@ -36,18 +36,6 @@ _SHARED: Final = (
     options.journal_option,
     options.json_option,
 )  # fmt: skip
-
-
-#: Ignored by status and abort; the former --status and --abort could be given with them.
-_UNUSED: Final = (
-    click.option("--to", hidden=True, expose_value=False),
-    click.option("--current", hidden=True, expose_value=False),
-    click.option("--yes", is_flag=True, hidden=True, expose_value=False),
-)
-
-
-_shared = options.stacked(*_SHARED)
-_shared_by_verb = options.stacked(*_SHARED, *_UNUSED)
 
 
 @options.command("rotate")
@@ -99,7 +87,7 @@ def command(
 
 @command.verb("status")
 @click.argument("dsn", type=targets.ServerArgument())
-@_shared_by_verb
+@_shared
 def status(dsn: str, as_json: bool, **given: Any) -> None:
     """Show the state of the rotation; change nothing.
 
@@ -114,7 +102,7 @@ def status(dsn: str, as_json: bool, **given: Any) -> None:
 
 @command.verb("abort")
 @click.argument("dsn", type=targets.ServerArgument())
-@_shared_by_verb
+@_shared
 @click.pass_context
 def abort(ctx: click.Context, /, dsn: str, as_json: bool, **given: Any) -> None:
     """Go back to the old credential.
@@ -189,8 +177,7 @@ def _show(outcome: Standing, as_json: bool) -> None:
 
         terminal.document(convert(outcome, RotateDocument))
         return
-    for line in _lines(outcome):
-        terminal.print_note(line)
+    terminal.print_notes(_lines(outcome))
 
 
 def _lines(outcome: Standing) -> list[str]:

@@ -294,8 +294,7 @@ def _tell_forecast(wish: SearchWish, *, live: bool) -> None:
     from mrtuner.search.schedule import forecast, schedule
     from mrtuner.units import parse_duration
 
-    for line in forecast(schedule(parse_duration(wish.budget), live=live, rate=wish.rate)):
-        terminal.print_line(line)
+    terminal.print_lines(forecast(schedule(parse_duration(wish.budget), live=live, rate=wish.rate)))
 
 
 def _tell(found: Search, place: Path, html: Path | None, as_json: bool) -> None:
@@ -306,8 +305,7 @@ def _tell(found: Search, place: Path, html: Path | None, as_json: bool) -> None:
     else:
         from mrtuner.search.text import lines
 
-        for line in lines(found, terminal.look(sys.stdout), place):
-            terminal.print_line(line)
+        terminal.print_lines(lines(found, terminal.look(sys.stdout), place))
     if html is not None:
         from mrtuner.search.page import page
 

@@ -14,7 +14,7 @@ import click
 from mrtuner.cli.common import options, prerequisites, targets, terminal
 from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.history.store_options import place_option
-from mrtuner.errors import MissingPart, MrTunerError, Refused, UsageError
+from mrtuner.errors import MrTunerError, Refused, UsageError
 from mrtuner.files import read_file
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from mrtuner.web.authentication import Access
 
 _LOOPBACK: Final = "127.0.0.1"
+#: The packages that showing a history needs.
+PACKAGES: Final = ("argon2", "duckdb", "starlette", "uvicorn")
 
 
 @options.command("serve")
@@ -85,15 +87,18 @@ def command(
     named = history_place(place)
     of_s3 = () if isinstance(named, Path) else ("boto3", "fsspec")
     of_agents = ("mcp",) if mcp else ()
-    prerequisites.require("argon2", "duckdb", "starlette", "uvicorn", *of_s3, *of_agents)
+    prerequisites.require(*PACKAGES, *of_s3, *of_agents)
     _refuse_unsafe(host, password_file, (tls_cert, tls_key), behind_proxy=behind_proxy)
-    _refuse_open_tools(password_file, mcp=mcp)
+    if mcp and password_file is None:
+        raise Refused(
+            "anyone on this machine could ask the tools of --mcp",
+            "Give --password-file FILE, or let the agent start mrtuner mcp itself.",
+        )
     from mrtuner.documents import as_builtins
-    from mrtuner.web.app import STATIC
+    from mrtuner.web.app import require_page
     from mrtuner.web.document import Serving
 
-    if not (STATIC / "index.html").is_file():
-        raise MissingPart("the page has not been built", "In a checkout, run: make page.")
+    require_page()
     access = None if password_file is None else _access(password_file, behind_proxy=behind_proxy)
     far = behind_proxy or not _is_loopback(host)
     servers = {} if config is None else targets.servers_named((), config)
@@ -105,10 +110,11 @@ def command(
         terminal.answer(told, [f"{named} is shown at {address}; Ctrl-C ends it"], as_json)
         if browser:
             click.launch(address)
-        _serve(
-            store, listener, access, records, agents, servers,
+        with server(
+            store, access, records, agents, servers,
             ssl_certfile=tls_cert, ssl_keyfile=tls_key, proxy_headers=behind_proxy,
-        )  # fmt: skip
+        ) as found:  # fmt: skip
+            found.run(sockets=[listener])
 
 
 def _refuse_unsafe(
@@ -127,14 +133,6 @@ def _refuse_unsafe(
         raise Refused(
             "the password would cross the network unencrypted",
             "Give --tls-cert and --tls-key, or --behind-proxy if a proxy speaks TLS.",
-        )
-
-
-def _refuse_open_tools(password_file: Path | None, *, mcp: bool) -> None:
-    if mcp and password_file is None:
-        raise Refused(
-            "anyone on this machine could ask the tools of --mcp",
-            "Give --password-file FILE, or let the agent start mrtuner mcp itself.",
         )
 
 
@@ -172,15 +170,6 @@ def _on_s3(place: Place, account: Account) -> RemoteStore:
     return RemoteStore(place, client("s3", account))
 
 
-def _serve(
-    store: Path | RemoteStore, listener: socket.socket, access: Access | None,
-    records: Path | None = None, agents: Agents | None = None,
-    servers: Mapping[str, str] | None = None, **more: Any,
-) -> None:  # fmt: skip
-    with server(store, access, records, agents, servers, **more) as found:
-        found.run(sockets=[listener])
-
-
 @contextmanager
 def server(
     store: Path | RemoteStore, access: Access | None = None, records: Path | None = None,
@@ -189,16 +178,11 @@ def server(
     """Yield the viewer as a server that is not running yet; the store is closed at the end."""
     import uvicorn
 
-    from mrtuner.web.app import app
+    from mrtuner.web.app import LOOPBACK, app
 
     # With a password, users come from elsewhere, by a host name that is not known here.
-    shown = (
-        app(store, records=records, servers=servers)
-        if access is None
-        else app(
-            store, hosts=("*",), access=access, records=records, agents=agents, servers=servers
-        )
-    )
+    hosts = LOOPBACK if access is None else ("*",)
+    shown = app(store, hosts=hosts, access=access, records=records, agents=agents, servers=servers)
     config = uvicorn.Config(
         shown, log_level="warning", server_header=False, lifespan="off", limit_concurrency=200,
         timeout_keep_alive=30, timeout_graceful_shutdown=5, h11_max_incomplete_event_size=16_384,
@@ -259,18 +243,6 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from None
 
 
-#: The packages that showing a history needs.
-PACKAGES: Final = ("argon2", "duckdb", "starlette", "uvicorn")
-
-
-def require_page() -> None:
-    """Raise MissingPart if the page has not been built."""
-    from mrtuner.web.app import STATIC
-
-    if not (STATIC / "index.html").is_file():
-        raise MissingPart("the page has not been built", "In a checkout, run: make page.")
-
-
 def show(place: Path) -> None:
     """Show a history on a free port of this machine until Ctrl-C; open it if there is a display."""
     import os
@@ -281,4 +253,5 @@ def show(place: Path) -> None:
         terminal.print_line(f"{place} is shown at {address}; Ctrl-C ends it")
         if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
             click.launch(address)
-        _serve(place, listener, None)
+        with server(place) as found:
+            found.run(sockets=[listener])

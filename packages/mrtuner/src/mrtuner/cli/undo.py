@@ -136,8 +136,7 @@ def _undo_stopped(
     last = stopped_change(book, address_of(dsn), directory)
     if last is None or (proof and not last.proof) or down.cause not in MAY_BE_DOWN:
         raise down
-    for line in change.way_back(last, "unset"):
-        terminal.print_note(line)
+    terminal.print_notes(change.way_back(last, "unset"))
     terminal.print_note("the server is down: its files are changed, in force once it starts")
     asked.confirm(f"Restore {plural(len(last.entries), 'setting')}?")
     outcome = undo_stopped(
@@ -166,8 +165,7 @@ def _undone(
 
     if last is not None:
         also = () if restarting.restart == "never" else _also_due(dsn, last)
-        for line in (*change.way_back(last, "unset"), *_without_effect(dsn, last), *also):
-            terminal.print_note(line)
+        terminal.print_notes((*change.way_back(last, "unset"), *_without_effect(dsn, last), *also))
         asked.confirm(f"Restore {plural(len(last.entries), 'setting')}?")
     restarts = last is not None and any(entry.restart for entry in last.entries)
     return undo(

@@ -13,34 +13,27 @@ for hyphens. A module is loaded when its format is first used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.formats.line import LINUX, Format, Line, checked, known
 from mrtuner.postgres.model import FOLLOW_PRIMARY
 from mrtuner.wording import enumerated
 
-__all__ = ["FORMATS", "NAMES", "Line", "for_containers", "known_format", "parse", "render"]
-
-#: Name → one-line summary.
-FORMATS: Mapping[str, str]
+__all__ = ["NAMES", "Line", "for_containers", "known_format", "parse", "render"]
 
 #: What several formats share; every other module here is a format.
-_SHARED: Final = frozenset({
-    "application", "rds_groups", "line", "managed", "manifest", "parameter_group",
-})  # fmt: skip
+_SHARED: Final = frozenset({"line", "managed", "manifest"})
 NAMES: Final = tuple(
     module.name.replace("_", "-") for module in iter_modules(__path__) if module.name not in _SHARED
 )
 
 
 def render(format: str, lines: Sequence[Line], *, title: str = "") -> str:
-    """Return the lines in a format of `FORMATS`, in the order given, below a one-line title.
+    """Return the lines in a format of `NAMES`, in the order given, below a one-line title.
 
     Where nobody orders a primary and its standbys, the title says which of them changes first.
 
@@ -99,14 +92,3 @@ def known_format(name: str) -> Format:
     module = known(name, NAMES).replace("-", "_")
     found: Format = import_module(f"{__name__}.{module}").FORMAT
     return found
-
-
-def __getattr__(name: str) -> Any:
-    if name == "FORMATS":
-        return _summaries()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-@cache
-def _summaries() -> Mapping[str, str]:
-    return MappingProxyType({name: known_format(name).summary for name in NAMES})

@@ -31,8 +31,9 @@ _BRACE: Final = '{{ "{" }}'
 def write(lines: Sequence[Line], title: str = "") -> str:
     """Return a file of variables."""
     ours, theirs = divide(lines, OWNED)
-    options = [{"option": manifest.Text(line.name), "value": manifest.Text(_value(line))}
-               for line in sorted(ours, key=lambda line: line.name)]  # fmt: skip
+    values = {line.name: without_templates(conf_file.escaped(line.value)) for line in ours}
+    options = [{"option": manifest.Text(name), "value": manifest.Text(value)}
+               for name, value in sorted(values.items())]  # fmt: skip
     notes = [
         title,
         "Apply: put it into the group's variables and run the play with geerlingguy.postgresql.",
@@ -42,10 +43,6 @@ def write(lines: Sequence[Line], title: str = "") -> str:
         *manifest.left_out(theirs, "the role"),
     ]
     return manifest.manifest({_VARIABLE: [_DEFAULT, *options]}, ours, notes, key=_KEY)
-
-
-def _value(line: Line) -> str:
-    return without_templates(conf_file.escaped(line.value))
 
 
 def without_templates(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 from mrtuner.catalog.platforms import platform
 from mrtuner.errors import BadValue
 from mrtuner.formats import managed
-from mrtuner.formats.line import Format, Line, comments
+from mrtuner.formats.line import Format, Line, comments, restarts
 
 PLATFORM: Final = "azure"
 _LIST: Final = (
@@ -31,7 +31,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     notes = comments([
         title,
         "Run: RESOURCE_GROUP=name SERVER=name sh FILE",
-        *managed.restarts(
+        *restarts(
             ours,
             "Takes effect after az postgres flexible-server restart --resource-group "
             "GROUP --name SERVER",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from mrtuner.catalog.platforms import platform
 from mrtuner.formats import managed
 from mrtuner.formats.azure import PLATFORM, divided
-from mrtuner.formats.line import Format, Line, comments
+from mrtuner.formats.line import Format, Line, comments, restarts
 from mrtuner.formats.managed import quoted
 
 __all__ = ["FORMAT", "PLATFORM"]
@@ -25,7 +25,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     notes = comments([
         title,
         "Rename azurerm_postgresql_flexible_server.postgres to yours.",
-        *managed.restarts(
+        *restarts(
             ours,
             "Applying restarts the server, unless the provider's feature "
             "restart_server_on_configuration_value_change is false, for",

@@ -15,7 +15,7 @@ from typing import Final
 from mrtuner.catalog.platforms import platform
 from mrtuner.errors import BadValue
 from mrtuner.formats import managed
-from mrtuner.formats.line import Format, Line, comments
+from mrtuner.formats.line import Format, Line, comments, restarts
 
 PLATFORM: Final = "cloudsql"
 #: How to set on Cloud SQL what has no flag.
@@ -41,7 +41,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
         "to keep in KEEP, as name=value,name=value without spaces, or leave it empty. To "
         "see the flags set now: gcloud sql instances describe INSTANCE "
         "--format='table(settings.databaseFlags)'",
-        *managed.restarts(ours, "gcloud restarts the instance at once for"),
+        *restarts(ours, "gcloud restarts the instance at once for"),
         *left_out,
     ])  # fmt: skip
     return f"#!/bin/sh\n{notes}{managed.reasons(ours)}set -eu\n{_patch(ours)}"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from mrtuner.catalog.platforms import platform
 from mrtuner.formats import managed
 from mrtuner.formats.cloudsql import PLATFORM, divided
-from mrtuner.formats.line import Format, Line, comments
+from mrtuner.formats.line import Format, Line, comments, restarts
 from mrtuner.formats.managed import quoted
 
 __all__ = ["FORMAT", "PLATFORM"]
@@ -23,7 +23,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
         title,
         "Move the database_flags blocks into the settings of your instance. The blocks "
         "are the complete list: a flag without one is reset to its default.",
-        *managed.restarts(ours, "Applying restarts the instance for"),
+        *restarts(ours, "Applying restarts the instance for"),
         *left_out,
     ])  # fmt: skip
     blocks = "\n".join(_block(line) for line in ours)

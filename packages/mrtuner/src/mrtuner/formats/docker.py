@@ -24,13 +24,10 @@ def write(lines: Sequence[Line], title: str = "") -> str:
     ]
     command: list[str] = ["postgres"]
     for line in lines:
-        command += [manifest.Text("-c"), manifest.Text(_argument(line))]
+        argument = f"{line.name}={line.value}".replace("$", "$$")
+        command += [manifest.Text("-c"), manifest.Text(argument)]
     document = {"services": {"postgres": {"command": command}}}
     return manifest.manifest(document, lines, notes, key=manifest.ARGUMENT, above=1)
-
-
-def _argument(line: Line) -> str:
-    return f"{line.name}={line.value}".replace("$", "$$")
 
 
 def read(text: str) -> dict[str, str]:

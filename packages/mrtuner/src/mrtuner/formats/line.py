@@ -128,6 +128,12 @@ def _item(item: str) -> str:
     return item if plain else '"' + item.replace('"', '""') + '"'
 
 
+def restarts(lines: Iterable[Line], how: str) -> list[str]:
+    """Return the note on parameters that wait for a restart, after the words that say how."""
+    names = [line.name for line in lines if line.restart]
+    return [f"{how}: {', '.join(names)}"] if names else []
+
+
 def comments(notes: Iterable[str]) -> str:
     wrapper = textwrap.TextWrapper(
         _WIDTH, initial_indent="# ", subsequent_indent="# ",

@@ -86,12 +86,6 @@ def _shown(known: Platform, name: str, text: str) -> str:
     return text if parameter is None else parameter.show(parameter.parse(text))
 
 
-def restarts(lines: Iterable[Line], how: str) -> list[str]:
-    """Return the note on parameters that wait for a restart, after the words that say how."""
-    names = [line.name for line in lines if line.restart]
-    return [f"{how}: {', '.join(names)}"] if names else []
-
-
 def reasons(lines: Iterable[Line]) -> str:
     return "".join(f"# {line.name}: {line.reason}\n" for line in lines if line.reason)
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from mrtuner.formats import manifest
-from mrtuner.formats.line import Format, Line, divide
+from mrtuner.formats.line import Format, Line, divide, restarts
 from mrtuner.postgres import conf_file
 
 #: The module declares these entries itself; a second one is a duplicate declaration.
@@ -29,19 +29,15 @@ _LITERAL: Final = "%{literal('%')}{"
 def write(lines: Sequence[Line], title: str = "") -> str:
     """Return a file of Hiera data."""
     ours, theirs = divide(lines, OWNED)
-    restarts = [line.name for line in ours if line.restart]
     notes = [
         title,
         "Apply: put it into a file of your hierarchy; the node's class is "
         "postgresql::server. Hiera uses the hash of the first file that has it, unless "
         "lookup_options merges them.",
-        *(
-            [
-                "Puppet restarts the server when one of these changes, unless "
-                f"postgresql::server::service_restart_on_change is false: {', '.join(restarts)}"
-            ]
-            if restarts
-            else []
+        *restarts(
+            ours,
+            "Puppet restarts the server when one of these changes, unless "
+            "postgresql::server::service_restart_on_change is false",
         ),
         *manifest.left_out(theirs, "the module"),
     ]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mrtuner.errors import BadValue
-from mrtuner.formats.line import Format, Line, items, listing, one_line
+from mrtuner.formats.line import Format, Line, items, listing, one_line, restarts
 from mrtuner.postgres.conf_file import LIST_QUOTED
 from mrtuner.postgres.model import RELOAD
 
@@ -28,7 +28,7 @@ def write(lines: Sequence[Line], title: str = "") -> str:
         *(_statement(line) for line in lines if "." not in line.name),
         *_last(of_libraries),
         RELOAD,
-        _comment(_restarts(lines)),
+        *(_comment(note) for note in restarts(lines, "Restart the server for")),
     ]
     return "\n".join(part for part in parts if part) + "\n"
 
@@ -38,11 +38,6 @@ def _last(lines: Sequence[Line]) -> Iterator[str]:
     if lines:
         yield _comment("Settings of libraries: run these again once the library is loaded.")
     yield from (_statement(line) for line in lines)
-
-
-def _restarts(lines: Sequence[Line]) -> str:
-    names = [line.name for line in lines if line.restart]
-    return f"Restart the server for: {', '.join(names)}" if names else ""
 
 
 def _comment(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Which server an instance of the store is, and its recorded settings."""
+"""The recorded settings of an instance."""
 
 from __future__ import annotations
 
@@ -7,15 +7,8 @@ from datetime import UTC, datetime
 from mrtuner.history.analysis.changes import HistoryChange
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import History
-from mrtuner.history.recording.sampler import Identity
 from mrtuner.history.store.layout import last_value
-from mrtuner.history.store.opening import last_identity
 from mrtuner.history.unchanged import while_same
-
-
-def identity(history: History, instance: str) -> Identity | None:
-    """Return the server that answered last; None in a copy of a store, which lacks it."""
-    return last_identity(history.db, instance)
 
 
 def settings(history: History, about: HistoryPeriod, *names: str) -> dict[str, str]:

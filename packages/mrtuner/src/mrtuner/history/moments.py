@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -14,6 +15,11 @@ _ABOUT_NOW: Final = timedelta(minutes=1)
 def about_now() -> datetime:
     """Return the time that is not in the future for any clock that is about right."""
     return datetime.now(UTC).replace(tzinfo=None) + _ABOUT_NOW
+
+
+def timestamp() -> int:
+    """Return the microseconds since 1970."""
+    return time.time_ns() // 1000
 
 
 def hour_of(at: datetime) -> datetime:

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from mrtuner.errors import BadValue
+from mrtuner.errors import BadValue, UsageError
 from mrtuner.history.meanings import SHARED, meaning_of
 from mrtuner.history.moments import about_now, hour_of, micro, moment
 from mrtuner.history.recording.source import Source
@@ -188,18 +188,21 @@ class History:
         return list((found | {row[:keys]: row for row in fresh}).values())
 
     def _oldest(self, source: str, instance: str | None) -> datetime:
-        table = self.recent(self._source(source), instance)
+        table = self.recent(self.source(source), instance)
         ((oldest,),) = self.work.con.execute(f'SELECT min(time) FROM "{table}"').fetchall()
         return oldest or datetime.max
 
-    def _source(self, name: str) -> Source:
-        (found,) = (one for one in self.sources if one.name == name)
-        return found
+    def source(self, name: str) -> Source:
+        """The source with this name; UsageError if there is none."""
+        for source in self.sources:
+            if source.name == name:
+                return source
+        raise UsageError(f"the store has no {name}", "Record them, or name another directory.")
 
     def _numbers(self, source: str, begin: datetime, end: datetime) -> tuple[int, ...]:
         """Return the numbers of the files of a source and its summaries that overlap a time."""
         first, last = micro(begin), micro(end) + HOUR  # in which the last step ends
-        views = summaries.views_of(self._source(source))
+        views = summaries.views_of(self.source(source))
         return tuple(
             file.number for file in self.files
             if file.view in views and file.last >= first and file.first < last
@@ -256,7 +259,7 @@ class History:
 
         `where`: a condition in SQL that SQLite understands; other rows are not counted.
         """
-        of = self._source(source)
+        of = self.source(source)
         return self.once(
             ("hours", source, where),
             lambda: self.work.recent.counts(self.db, of, where, self._listed(of)),

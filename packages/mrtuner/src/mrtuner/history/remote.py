@@ -7,7 +7,6 @@ is kept in memory, and the least recently used parts are forgotten.
 
 from __future__ import annotations
 
-import io
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
@@ -206,6 +205,13 @@ class RemoteLake:
 def _file_system(lake: RemoteLake) -> Any:
     """Return the lake as an fsspec file system, as far as DuckDB needs one."""
     from fsspec import AbstractFileSystem
+    from fsspec.spec import AbstractBufferedFile
+
+    class LakeFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
+        """A file of the lake; its blocks are kept for all connections, and none here."""
+
+        def _fetch_range(self, start: int, end: int) -> bytes:
+            return lake.read(lake.file(self.path), start, min(end, self.size))
 
     class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
         """Contains only files that are on the list."""
@@ -231,38 +237,10 @@ def _file_system(lake: RemoteLake) -> Any:
             lake.file(path)
             return _WRITTEN
 
-        def open(self, path: str, mode: str = "rb", **_: Any) -> _OpenFile:  # noqa: ARG002
-            return _OpenFile(lake, lake.file(path))
+        def _open(self, path: str, **_: Any) -> LakeFile:
+            return LakeFile(self, path, cache_type="none", size=lake.file(path).bytes)
 
     return LakeFileSystem()
-
-
-class _OpenFile(io.RawIOBase):
-    """A file of the lake, open for reading."""
-
-    def __init__(self, lake: RemoteLake, file: File) -> None:
-        super().__init__()
-        self._lake, self._file, self._at = lake, file, 0
-        self.size = file.bytes
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        end = self.size if size < 0 else min(self.size, self._at + size)
-        found = self._lake.read(self._file, self._at, end)
-        self._at += len(found)
-        return found
 
 
 class RemoteStore:

@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.history.instances import require_instance
 from mrtuner.history.recording.source import CONNECTION, Source
 from mrtuner.history.store import layout, opening, parquet, retention, sealing, summaries
 from mrtuner.history.store.layout import MICRO
@@ -49,8 +48,7 @@ def size(directory: Path) -> HistorySize:
     """
     from mrtuner.history.document import HistorySize
 
-    db = opening.for_reading(directory)
-    try:
+    with closing(opening.for_reading(directory)) as db:
         db.execute("BEGIN")
         files = opening.listed(db)
         per_day = _estimated(db) if _is_short(files) else {}
@@ -65,8 +63,6 @@ def size(directory: Path) -> HistorySize:
                 *((one.view, one.keep) for one in summaries.of_source(source.name)),
             )
         ]  # fmt: skip
-    finally:
-        db.close()
     recent = retention.recent_bytes(directory)
     forecasts = [view.at_most for view in views if view.files or view.view in per_day]
     return HistorySize(
@@ -173,8 +169,7 @@ def status(directory: Path, now: float, instance: str | None = None) -> HistoryS
     """
     from mrtuner.history.document import HistoryLag, HistoryStatus
 
-    db = opening.for_reading(directory)
-    try:
+    with closing(opening.for_reading(directory)) as db:
         intervals = {source.name: source.interval for source in opening.sources(db)}
         last = {
             (instance, source): at / MICRO
@@ -185,12 +180,10 @@ def status(directory: Path, now: float, instance: str | None = None) -> HistoryS
             for instance, source, why, hint in db.execute("SELECT * FROM missing")
         }
         costs = _costs(db, len({instance for instance, _ in last}))
-    finally:
-        db.close()
     lags: list[HistoryLag] = []
     known = sorted(last.keys() | missing.keys())
     if instance is not None:
-        require_instance(instance, sorted({name for name, _ in known}))
+        opening.require_instance(instance, sorted({name for name, _ in known}))
         known = [one for one in known if one[0] == instance]
     for name, source in known:
         at = last.get((name, source))

@@ -243,8 +243,8 @@ def _checkpoints(told: HistorySummary) -> Iterator[str]:
     yield ""
     yield "Checkpoints and WAL"
     rows = [
-        ("checkpoints by time", _number(about.timed)),
-        ("checkpoints by WAL or command", _number(about.requested)),
+        ("checkpoints by time", _or_unknown(about.timed, "{:,}".format)),
+        ("checkpoints by WAL or command", _or_unknown(about.requested, "{:,}".format)),
         ("time writing buffers", _or_unknown(about.write_seconds, pretty_duration)),
         ("WAL written", _or_unknown(about.wal_bytes, pretty_bytes)),
         (
@@ -282,10 +282,6 @@ def _host(host: HistoryHost | None) -> Iterator[str]:
     yield from aligned([("Host", "average", "highest"), *rows], right={1, 2})
     if host.least_memory is not None:
         yield f"Lowest available memory: {pretty_bytes(host.least_memory)}"
-
-
-def _number(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
 
 
 def _or_unknown(value: Any, write: Any) -> str:
@@ -370,7 +366,7 @@ def _figures(before: HistorySummary, after: HistorySummary) -> Iterator[tuple[st
 def _pair(
     title: str, before: float | None, after: float | None, form: str
 ) -> tuple[str, str, str, str]:
-    cells = ["unknown" if value is None else form.format(value) for value in (before, after)]
+    cells = [_or_unknown(value, form.format) for value in (before, after)]
     return (title, cells[0], cells[1], _ratio(before, after))
 
 

@@ -14,10 +14,9 @@ from typing import Final
 
 from mrtuner.host.cgroup import ControlGroup
 from mrtuner.host.mounts import Mount, place_of
-from mrtuner.host.tree import Tree, names_in
+from mrtuner.host.storage import MOST_LOOPS
+from mrtuner.host.tree import Tree, names_in, text_of
 
-#: A loop device on a file on a loop device …: no one stacks them deeper than this on purpose.
-_DEEPEST: Final = 4
 #: The unit of diskstats and blkio, whatever the device's own block size. Source: iostats.rst.
 _SECTOR: Final = 512
 
@@ -48,7 +47,7 @@ class Counted:
 
 def layers(tree: Tree, path: PurePosixPath) -> tuple[Device, ...]:
     """Whole devices below a path, topmost first; empty if it is on no block device we can see."""
-    return tuple(dict.fromkeys(_below(tree, path, _DEEPEST)))
+    return tuple(dict.fromkeys(_below(tree, path, MOST_LOOPS)))
 
 
 def _below(tree: Tree, path: PurePosixPath, deep: int) -> Iterator[Device]:
@@ -70,21 +69,14 @@ def _stack(tree: Tree, folder: Path, deep: int) -> Iterator[Device]:
     """A partition's disk, the device itself, then its components."""
     if (folder / "partition").exists():
         folder = folder.parent
-    number = _text(folder / "dev")
+    number = text_of(folder / "dev")
     if number:
         yield Device(folder.name, number)
     for slave in names_in(folder / "slaves"):
         yield from _stack(tree, (folder / "slaves" / slave).resolve(), deep)
-    backing = _text(folder / "loop" / "backing_file")
+    backing = text_of(folder / "loop" / "backing_file")
     if backing and deep:
         yield from _below(tree, PurePosixPath(backing), deep - 1)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 # Their counters.

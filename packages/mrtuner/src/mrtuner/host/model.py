@@ -52,16 +52,16 @@ class IoUring:
 class Host:
     """One machine or container. A fact that could not be read is None and listed in `missing`."""
 
-    memory: Fact[Bytes] | None  # the lowest of RAM and every cgroup limit above us
-    cpus: Fact[int] | None  # whole CPUs the scheduler really gives: affinity, cpuset, quota
-    architecture: Fact[str] | None  # x86_64, aarch64, …
-    kernel: Fact[str] | None
-    storage: Fact[Storage] | None  # of the data directory
-    disk_size: Fact[Bytes] | None
-    disk_free: Fact[Bytes] | None
-    huge_pages: Fact[HugePages] | None
-    swap: Fact[Bytes] | None
-    clock: Fact[str] | None  # clocksource: tsc, kvm-clock, hpet, …
+    memory: Fact[Bytes] | None = None  # the lowest of RAM and every cgroup limit above us
+    cpus: Fact[int] | None = None  # whole CPUs the scheduler really gives: affinity, cpuset, quota
+    architecture: Fact[str] | None = None  # x86_64, aarch64, …
+    kernel: Fact[str] | None = None
+    storage: Fact[Storage] | None = None  # of the data directory
+    disk_size: Fact[Bytes] | None = None
+    disk_free: Fact[Bytes] | None = None
+    huge_pages: Fact[HugePages] | None = None
+    swap: Fact[Bytes] | None = None
+    clock: Fact[str] | None = None  # clocksource: tsc, kvm-clock, hpet, …
     #: Of pg_wal's own volume; None if it is on the data volume.
     wal_size: Fact[Bytes] | None = None
     wal_free: Fact[Bytes] | None = None

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from mrtuner.facts import Fact, Missing
 from mrtuner.host.mounts import Mount, MountedPath, place_of
-from mrtuner.host.tree import Tree, names_in
+from mrtuner.host.tree import Tree, names_in, text_of
 from mrtuner.inputs import Storage
 
 Kind = Fact[Storage] | Missing
@@ -150,7 +150,7 @@ def _slowest(kinds: Iterable[Kind]) -> Kind:
 
 def _kind_below(tree: Tree, folder: Path, loops: int) -> Kind:
     """The kind of one whole disk, or of the filesystem that holds a loop device's file."""
-    backing = _text(folder / "loop" / "backing_file")
+    backing = text_of(folder / "loop" / "backing_file")
     if backing is None:
         return kind_of_disk(describe(folder), ec2=on_ec2(tree), azure=on_azure(tree))
     if not loops:
@@ -160,14 +160,14 @@ def _kind_below(tree: Tree, folder: Path, loops: int) -> Kind:
 
 def describe(folder: Path) -> Disk:
     """Read one disk's sysfs folder."""
-    words = (_text(folder / "device" / "vendor"), _text(folder / "device" / "model"))
-    transports = {_text(path) for path in _transport_files(folder / "device")}
+    words = (text_of(folder / "device" / "vendor"), text_of(folder / "device" / "model"))
+    transports = {text_of(path) for path in _transport_files(folder / "device")}
     return Disk(
         name=folder.name,
         folder=str(folder),
         model=" ".join(" ".join(filter(None, words)).split()),
         transports=frozenset(filter(None, transports)),
-        rotational=_text(folder / "queue" / "rotational"),
+        rotational=text_of(folder / "queue" / "rotational"),
     )
 
 
@@ -177,13 +177,6 @@ def _transport_files(device: Path) -> Iterator[Path]:
     for name in names_in(device):
         if re.fullmatch(r"nvme\d+", name):
             yield device / name / "transport"
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None
 
 
 def kind_of_disk(disk: Disk, *, ec2: bool, azure: bool) -> Kind:

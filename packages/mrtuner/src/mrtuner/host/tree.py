@@ -38,10 +38,7 @@ class Tree:
 
     def peek(self, path: str | PurePosixPath) -> str | None:
         """Like `read`, but return None if the file cannot be read for any reason."""
-        try:
-            return self.read(path)
-        except OSError:
-            return None
+        return text_of(self.at(path))
 
     def target(self, path: str | PurePosixPath) -> str | None:
         """Return where a symbolic link points; None if there is none that we may read."""
@@ -64,6 +61,14 @@ class Tree:
             return self.at(path).exists()
         except OSError:
             return False
+
+
+def text_of(path: Path) -> str | None:
+    """Return the stripped text of a file; None if it is missing or closed to us."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
 
 
 def names_in(folder: Path) -> list[str]:

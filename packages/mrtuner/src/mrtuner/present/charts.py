@@ -14,7 +14,6 @@ from mrtuner.wording import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _INK, _SOFT, _LINE, _PAPER = (PALETTE[name].light for name in ("ink", "soft", "line", "paper"))
 
@@ -24,21 +23,12 @@ _NAME: Final = 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChartPair:
-    """One pair of runs in the chart."""
-
-    number: int
-    a: float
-    b: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Duel:
     """The content of the chart of paired runs; ratios are b / a."""
 
     name_a: str
     name_b: str
-    blocks: Sequence[ChartPair]
+    blocks: Sequence[tuple[int, float, float]]  # number, a, b
     ratio: float
     low: float  # 0 and infinity when there is no interval
     high: float
@@ -51,8 +41,9 @@ def budget(parts: Sequence[tuple[str, int]], *, ceiling: int, memory: int, key: 
 
     `key` becomes part of every id: two charts in one page need different ones.
     """
-    with canvas(height=64 + 34 * (len(parts) + 1)) as figure:
-        axes = figure.add_axes((0.2, 0.02, 0.78, 0.98 - 46 / _height(figure)))
+    height = 64 + 34 * (len(parts) + 1)
+    with canvas(height) as figure:
+        axes = figure.add_axes((0.2, 0.02, 0.78, 0.98 - 46 / height))
         _draw_budget(axes, parts, ceiling, memory)
         total = sum(size for _, size in parts)
         return finish(
@@ -68,14 +59,13 @@ def budget(parts: Sequence[tuple[str, int]], *, ceiling: int, memory: int, key: 
 def _draw_budget(axes: Axes, parts: Sequence[tuple[str, int]], ceiling: int, memory: int) -> None:
     total, rows = sum(size for _, size in parts), len(parts)
     tones = [PALETTE[f"part-{1 + place % 2}"].light for place in range(rows)]
-    start = 0
+    start, beside = 0, axes.get_yaxis_transform()
     for place, ((name, size), tone) in enumerate(zip(parts, tones, strict=True), 1):
         axes.barh([0, place], [size, size], left=start, height=0.62, color=tone, edgecolor=_PAPER)
         _value_beside(axes, start, size, place, memory)
-        axes.text(*_margin(place), name, ha="right", va="center", transform=_row(axes))
+        axes.text(-0.015, place, name, ha="right", va="center", transform=beside)
         start += size
-    axes.text(*_margin(0), "worst case", ha="right", va="center", weight="bold",
-              transform=_row(axes))  # fmt: skip
+    axes.text(-0.015, 0, "worst case", ha="right", va="center", weight="bold", transform=beside)
     _limit(axes, ceiling, f"ceiling {pretty_bytes(ceiling)}", level=0, style=(0, (5, 3)))
     _limit(axes, memory, f"memory {pretty_bytes(memory)}", level=1, style="solid")
     axes.set_xlim(0, max(memory, total) * 1.005)
@@ -95,14 +85,6 @@ def _value_beside(axes: Axes, start: int, size: int, place: int, memory: int) ->
         axes.text(inside, place, pretty_bytes(size), ha="right", va="center", color=_PAPER)
 
 
-def _margin(row: int) -> tuple[float, float]:
-    return -0.015, row
-
-
-def _row(axes: Axes) -> Any:
-    return axes.get_yaxis_transform()
-
-
 def _limit(axes: Axes, at: int, text: str, *, level: int, style: Any) -> None:
     colour = PALETTE["limit"].light
     axes.axvline(at, color=colour, linewidth=1.5, linestyle=style)
@@ -114,8 +96,8 @@ def _limit(axes: Axes, at: int, text: str, *, level: int, style: Any) -> None:
 
 def pairs(duel: Duel, *, key: str) -> str:
     """Draw each block's two runs joined by a line, with its ratio, and all together below."""
-    with canvas(height=96 + 24 * (len(duel.blocks) + 1)) as figure:
-        height = _height(figure)
+    height = 96 + 24 * (len(duel.blocks) + 1)
+    with canvas(height) as figure:
         bottom, tall = 50 / height, 1 - 90 / height
         left = figure.add_axes((0.09, bottom, 0.47, tall))
         right = figure.add_axes((0.62, bottom, 0.36, tall))
@@ -133,13 +115,13 @@ def pairs(duel: Duel, *, key: str) -> str:
 
 def _draw_runs(axes: Axes, duel: Duel) -> None:
     rows = range(len(duel.blocks))
-    first, second = [block.a for block in duel.blocks], [block.b for block in duel.blocks]
+    numbers, first, second = zip(*duel.blocks, strict=True)
     axes.hlines(rows, first, second, color=_SOFT, linewidth=1)
     a, b = PALETTE["a"].light, PALETTE["b"].light
     axes.plot(first, rows, "o", markersize=8, color=_PAPER, markeredgecolor=a, markeredgewidth=2,
               label=f"A  {cut(duel.name_a, _NAME)}")  # fmt: skip
     axes.plot(second, rows, "D", markersize=7, color=b, label=f"B  {cut(duel.name_b, _NAME)}")
-    axes.set_yticks(rows, [str(block.number) for block in duel.blocks])
+    axes.set_yticks(rows, [str(number) for number in numbers])
     axes.set_ylabel("block", color=_SOFT)
     axes.set_xlabel(duel.unit, color=_SOFT)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0,
@@ -152,14 +134,14 @@ def _draw_runs(axes: Axes, duel: Duel) -> None:
 
 def _draw_ratios(axes: Axes, duel: Duel) -> None:
     rows = len(duel.blocks)
-    b = PALETTE["b"].light
+    tone = PALETTE["b"].light
     axes.axvspan(1 / (1 + duel.delta), 1 + duel.delta, color=PALETTE["band"].light, linewidth=0)
     axes.axvline(1, color=_SOFT, linewidth=1)
-    axes.plot([block.b / block.a for block in duel.blocks], range(rows), "D", markersize=5, color=b)
+    axes.plot([b / a for _, a, b in duel.blocks], range(rows), "D", markersize=5, color=tone)
     if duel.low > 0 and isfinite(duel.high):
-        axes.hlines([rows], [duel.low], [duel.high], color=b, linewidth=3)
-        axes.vlines([duel.low, duel.high], rows - 0.22, rows + 0.22, color=b, linewidth=2)
-    axes.plot([duel.ratio], [rows], "D", markersize=9, color=b)
+        axes.hlines([rows], [duel.low], [duel.high], color=tone, linewidth=3)
+        axes.vlines([duel.low, duel.high], rows - 0.22, rows + 0.22, color=tone, linewidth=2)
+    axes.plot([duel.ratio], [rows], "D", markersize=9, color=tone)
     axes.set_yticks([rows], ["all"])
     axes.set_xlabel("ratio B / A; gray: no difference that matters", color=_SOFT)
     axes.xaxis.set_major_locator(_few_ticks())
@@ -182,7 +164,3 @@ def _few_ticks() -> Any:
 
 def _thousands(value: float, _position: object) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 else f"{value:g}"
-
-
-def _height(figure: Figure) -> float:
-    return float(figure.get_size_inches()[1]) * 72

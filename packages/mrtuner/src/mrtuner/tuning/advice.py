@@ -273,7 +273,7 @@ class Tuning(Mapping[str, Advice]):
         )
 
     def as_(self, format: str) -> str:
-        """The settings to change, in one of `mrtuner.formats.FORMATS`, or ``json``."""
+        """The settings to change, in one of `mrtuner.formats.NAMES`, or ``json``."""
         if format == "json":
             import json
 

@@ -36,22 +36,12 @@ class CostSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heap:
-    """What a vacuum has to scan: the pages of a table or TOAST table."""
+    """What a vacuum has to scan of a TOAST table; a `Table` says the same of itself."""
 
     pages: int
     index_pages: int
     indexes: int
     rows: int
-
-
-def heap_of(table: Table) -> Heap:
-    """The main table's heap."""
-    return Heap(
-        pages=table.pages,
-        index_pages=table.index_pages,
-        indexes=table.indexes,
-        rows=table.rows,
-    )
 
 
 def heap_of_toast(toast: ToastTable) -> Heap:
@@ -102,7 +92,7 @@ def touched(pages: float, rows: float) -> float:
     return pages * (1 - exp(-rows / pages)) if pages > 0 else 0.0
 
 
-def cost(heap: Heap, dead: float, prices: CostSettings) -> float:
+def cost(heap: Heap | Table, dead: float, prices: CostSettings) -> float:
     """Cost of a vacuum that removes `dead` rows, with every page read from outside shared_buffers.
 
     Heap pages with dead rows are read and dirtied, then visited again for their line pointers;
@@ -117,7 +107,7 @@ def cost(heap: Heap, dead: float, prices: CostSettings) -> float:
 
 
 def work(
-    heap: Heap,
+    heap: Heap | Table,
     rate: float,
     settings: Mapping[str, str],
     options: Mapping[str, str],
@@ -146,7 +136,7 @@ def work_of(
 ) -> Work:
     """The main table's work, with other options than its own if given."""
     own = table.options if options is None else options
-    return work(heap_of(table), rates.dead, settings, own, rates.vacuum_seconds)
+    return work(table, rates.dead, settings, own, rates.vacuum_seconds)
 
 
 def work_of_toast(

@@ -16,7 +16,7 @@ from mrtuner.present import figures
 from mrtuner.present.axes import grid, plain
 from mrtuner.present.html import rendered
 from mrtuner.units import pretty_duration
-from mrtuner.vacuum.text import age_words, headline, verdict, wraparound_words
+from mrtuner.vacuum.text import age_words, headline, suspected, verdict, wraparound_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +64,7 @@ def page(told: VacuumDocument) -> str:
         verdict=verdict(told),
         picture=picture(panels, key="vacuum") if panels else None,
         advised=[one for one in told.tables if one.advice or one.hints],
-        suspected=[one for one in told.tables if _suspected(one)],
+        suspected=[one for one in told.tables if suspected(one)],
         wraparound=[wraparound_words(one) for one in told.wraparound],
         age_words=age_words,
         duration=pretty_duration,
@@ -152,7 +152,3 @@ def _draw(axes: Axes, panel: Panel, *, first: bool) -> None:
     if first:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1.2), ncols=2, frameon=False, borderpad=0,
                     handlelength=2, columnspacing=1.6)  # fmt: skip
-
-
-def _suspected(one: TableEntry) -> bool:
-    return bool(one.amplification and one.amplification.suspicion)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final, TypeVar
 
 from mrtuner.counter_resets import was_reset
-from mrtuner.vacuum.model import Moment, Rates, Sample, Table
+from mrtuner.vacuum.model import Rates, Sample, Table
 
 _Number = TypeVar("_Number", int, float)
 _COUNTERS = ("inserted", "updated", "hot_updated", "deleted", "vacuums")
@@ -50,7 +50,7 @@ def watched(samples: Sequence[Sample]) -> dict[int, Rates]:
     gaps = dict.fromkeys(grown, 0)
     for before, after in pairwise(samples):
         seconds = after.moment.at - before.moment.at
-        reset = _reset(before.moment, after.moment)
+        reset = after.moment.reset_at != before.moment.reset_at  # all counters of the database
         earlier = {table.oid: table for table in before.tables}
         for table in after.tables:
             was = earlier.get(table.oid)
@@ -74,11 +74,6 @@ def of_counts(
         toast_inserted=toast_inserted, toast_deleted=toast_deleted, vanished=0, truncated=False,
     )  # fmt: skip
     return _rates([grown], 0)
-
-
-def _reset(before: Moment, after: Moment) -> bool:
-    """Whether all counters of the database were reset in between."""
-    return after.reset_at != before.reset_at
 
 
 def _fell(before: Table, after: Table) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from mrtuner.units import pretty_duration
@@ -115,8 +115,12 @@ def _main(
     if kind is TableKind.MIXED and table.live < _LARGE:
         return
     ladder, source = _LADDERS[kind]
-    (scale, threshold), round_ = _tightest(table, rates, settings, ladder)
-    because = _because(table, rates, kind, round_)
+
+    def work(pair: Pair) -> Work:
+        return work_of(table, rates, settings, _with(table.options, pair))
+
+    scale, threshold = pair = _tightest(ladder, work)
+    because = _because(table, rates, kind, work(pair))
     yield _advice(table, SCALE, f"{scale:g}", because, source)
     yield _advice(table, THRESHOLD, str(threshold), because, source)
     if kind is TableKind.QUEUE and table.pages + table.index_pages <= _SMALL:
@@ -127,15 +131,13 @@ def _main(
         yield _advice(table, _DELAY, "0", why, _OURS)
 
 
-def _tightest(
-    table: Table, rates: Rates, settings: Mapping[str, str], ladder: Sequence[Pair]
-) -> tuple[Pair, Work]:
+def _tightest(ladder: Sequence[Pair], work: Callable[[Pair], Work | None]) -> Pair:
     """The tightest pair with which one worker is not too busy with the table, else the loosest."""
     for pair in ladder:
-        done = work_of(table, rates, settings, _with(table.options, pair))
-        if done.busy is None or done.busy <= BUSY:
-            return pair, done
-    return pair, done
+        done = work(pair)
+        if done is None or done.busy is None or done.busy <= BUSY:
+            return pair
+    return pair
 
 
 def _with(options: Mapping[str, str], pair: Pair) -> dict[str, str]:
@@ -184,20 +186,12 @@ def _toast(
     each = max(1, round(toast.live / table.live)) if table.live else 1
     ladder, source = _LADDERS[kind]
     scaled = [(scale, floor * each if scale == 0 else floor) for scale, floor in ladder]
-    scale, threshold = _tightest_toast(table, rates, settings, scaled)
+    scale, threshold = _tightest(
+        scaled, lambda pair: work_of_toast(table, rates, settings, _with(table.options, pair))
+    )
     because = f"{rates.toast_deletes:,.3g} chunks die per second, {each} per row on average"
     yield _advice(table, f"toast.{SCALE}", f"{scale:g}", because, source)
     yield _advice(table, f"toast.{THRESHOLD}", str(threshold), because, source)
-
-
-def _tightest_toast(
-    table: Table, rates: Rates, settings: Mapping[str, str], ladder: Sequence[Pair]
-) -> Pair:
-    for pair in ladder:
-        done = work_of_toast(table, rates, settings, _with(table.options, pair))
-        if done is None or done.busy is None or done.busy <= BUSY:
-            return pair
-    return pair
 
 
 def _advice(table: Table, name: str, value: str, because: str, source: str) -> StorageParameter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -40,7 +41,7 @@ def lines(told: VacuumDocument, top: int = _TOP) -> Iterator[str]:
     yield verdict(told)
     yield told.capacity.words
     for one in (each for each in told.settings if each.name not in SWITCHES):
-        yield f"  {one.name} = {one.value}  (now {one.now})" + _restart(one)
+        yield f"  {one.name} = {one.value}  (now {one.now})" + ", needs a restart" * one.restart
         yield f"      {one.because}"
         yield f"      {one.remedy}"
     yield from _blockers(told.blockers)
@@ -112,10 +113,6 @@ def _keeping_up(told: VacuumDocument) -> str:
     return f"Vacuum keeps up; {plural(late, 'table')} should be vacuumed sooner than by default"
 
 
-def _restart(one: ServerSetting) -> str:
-    return ", needs a restart" if one.restart else ""
-
-
 def _blockers(blockers: Sequence[HorizonBlocker]) -> Iterator[str]:
     if not blockers:
         return
@@ -170,7 +167,7 @@ def _proof(one: TableComparison) -> Iterator[str]:
 
 
 def _tables(tables: Sequence[TableEntry], top: int) -> Iterator[str]:
-    told = [one for one in tables if one.advice or one.hints or _suspected(one)]
+    told = [one for one in tables if one.advice or one.hints or suspected(one)]
     for one in told[:top]:
         yield ""
         yield from _table(one)
@@ -184,16 +181,13 @@ def _tables(tables: Sequence[TableEntry], top: int) -> Iterator[str]:
 
 def _kinds(tables: Sequence[TableEntry], told: Sequence[TableEntry]) -> str:
     shown = {one.oid for one in told}
-    counts: dict[str, int] = {}
-    for one in tables:
-        if one.oid not in shown:
-            counts[one.kind] = counts.get(one.kind, 0) + 1
+    counts = Counter(one.kind for one in tables if one.oid not in shown)
     return ": " + ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
 
-def _suspected(one: TableEntry) -> bool:
-    found = one.amplification
-    return bool(found and found.suspicion)
+def suspected(one: TableEntry) -> bool:
+    """Whether values beside the row seem to be written again although they did not change."""
+    return bool(one.amplification and one.amplification.suspicion)
 
 
 def _table(one: TableEntry) -> Iterator[str]:

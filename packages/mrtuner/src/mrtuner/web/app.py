@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, Refused, UsageError
-from mrtuner.web.authentication import AGENTS, Access, Gate, own
+from mrtuner.web.authentication import AGENTS, Access, Gate, error_answer, own
 from mrtuner.web.shared import SharedHistory
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def app(
         from mrtuner.web.plans import plan_answer
 
         if not own(request):
-            return _error(403, "the request came from another site", "Open the page itself.")
+            return error_answer(403, "the request came from another site", "Open the page itself.")
         return _answered(shared, request, lambda h, given: plan_answer(h, known, given))
 
     def tune(request: Request) -> Response:
@@ -108,6 +108,7 @@ def app(
     def tuner(_: Request) -> Response:
         return HTMLResponse(tuner_page())
 
+    page = StaticFiles(directory=str(STATIC), html=True, check_dir=False)
     shown = Starlette(
         routes=[
             Route("/api/fleet", fleet),
@@ -117,11 +118,11 @@ def app(
             *(_record_routes(records) if records else ()),
             *(_agent_routes(agents) if agents and access else ()),
             Route("/tuner.html", tuner),
-            Mount("/", _Cached(StaticFiles(directory=str(STATIC), html=True, check_dir=False))),
+            Mount("/", _Headers(page, _caching)),
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
-            Middleware(_SecurityHeaders),
+            Middleware(_Headers, headers=lambda *_: HEADERS),
             *([Middleware(Gate, access=access)] if access else []),
             Middleware(GZipMiddleware, minimum_size=1000),
         ],
@@ -173,10 +174,10 @@ def _agent_routes(agents: Agents) -> Iterator[Route]:
         request = Request(scope, receive)
         answer: Any = agents.app
         if not own(request):
-            answer = _error(403, "the request came from another site", "Ask from a program.")
+            answer = error_answer(403, "the request came from another site", "Ask from a program.")
         elif request.method != "POST":
-            answer = _error(405, f"{request.method} is not supported", "Agents use POST.")
-            answer.headers["Allow"] = "POST"
+            unsupported = f"{request.method} is not supported"
+            answer = error_answer(405, unsupported, "Agents use POST.", {"Allow": "POST"})
         await answer(scope, receive, send)
 
     hosts = list(agents.hosts)
@@ -188,7 +189,7 @@ def _or_error(answer: Callable[[Request], Response]) -> Callable[[Request], Resp
         try:
             return answer(request)
         except MrTunerError as error:
-            return _error(_status(error), error.message, error.hint)
+            return error_answer(_status(error), error.message, error.hint)
 
     return answered
 
@@ -213,7 +214,7 @@ def _answered(
             answer = ask(history, dict(request.query_params))
             body = msgspec.json.encode(answer)
     except MrTunerError as error:
-        return _error(_status(error), error.message, error.hint)
+        return error_answer(_status(error), error.message, error.hint)
     return Response(
         body, status_code=400 if isinstance(answer, dict) and "error" in answer else 200,
         media_type="application/json", headers={"Cache-Control": "no-store"},
@@ -221,7 +222,7 @@ def _answered(
 
 
 def _too_long() -> Response:
-    return _error(414, "the address is too long", "Give fewer parameters.")
+    return error_answer(414, "the address is too long", "Give fewer parameters.")
 
 
 def _status(error: MrTunerError) -> int:
@@ -232,36 +233,24 @@ def _status(error: MrTunerError) -> int:
     return 404 if isinstance(error, UsageError) and not isinstance(error, BadValue) else 400
 
 
-def _error(status: int, message: str, hint: str | None) -> Response:
-    from starlette.responses import JSONResponse
-
-    return JSONResponse({"error": {"message": message, "hint": hint}}, status_code=status)
-
-
 def _not_found(request: Request, _: Exception) -> Response:
-    return _error(404, f"there is nothing at {request.url.path}", "The page is at /.")
+    return error_answer(404, f"there is nothing at {request.url.path}", "The page is at /.")
 
 
 def _only_read(request: Request, error: Exception) -> Response:
-    told = _error(405, f"{request.method} is not supported", "The page only reads: use GET.")
-    told.headers.update(getattr(error, "headers", None) or {})
-    return told
+    unsupported, headers = f"{request.method} is not supported", getattr(error, "headers", None)
+    return error_answer(405, unsupported, "The page only reads: use GET.", headers)
 
 
-class _Cached:
-    """ASGI middleware that tells browsers which of the page's files never change."""
+def require_page() -> None:
+    """Raise MissingPart if the page has not been built."""
+    if not (STATIC / "index.html").is_file():
+        raise MissingPart("the page has not been built", "In a checkout, run: make page.")
 
-    def __init__(self, app: Any) -> None:
-        self.app = app
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        async def sent(message: Any) -> None:
-            if message["type"] == "http.response.start" and message["status"] in {200, 304}:
-                cached = (b"cache-control", cache_control(scope["path"]).encode())
-                message["headers"] = [*message["headers"], cached]
-            await send(message)
-
-        await self.app(scope, receive, sent)
+def _caching(path: str, status: int) -> Mapping[str, str]:
+    """Return the header that tells browsers which of the page's files never change."""
+    return {"Cache-Control": cache_control(path)} if status in {200, 304} else {}
 
 
 def cache_control(path: str) -> str:
@@ -273,16 +262,17 @@ def cache_control(path: str) -> str:
     return "public, max-age=31536000, immutable" if _HASHED.search(path) else "no-cache"
 
 
-class _SecurityHeaders:
-    """ASGI middleware that adds `HEADERS` to every response."""
+class _Headers:
+    """ASGI middleware that adds headers to responses, by path and status."""
 
-    def __init__(self, app: Any) -> None:
-        self.app = app
+    def __init__(self, app: Any, headers: Callable[[str, int], Mapping[str, str]]) -> None:
+        self.app, self.headers = app, headers
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         async def sent(message: Any) -> None:
             if message["type"] == "http.response.start":
-                extra = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                added = self.headers(scope["path"], message["status"]).items()
+                extra = [(name.lower().encode(), value.encode()) for name, value in added]
                 message["headers"] = [*message["headers"], *extra]
             await send(message)
 

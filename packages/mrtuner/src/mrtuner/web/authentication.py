@@ -210,7 +210,7 @@ class Gate:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         from starlette.requests import Request
-        from starlette.responses import JSONResponse, RedirectResponse
+        from starlette.responses import RedirectResponse
 
         if scope["type"] != "http":
             return
@@ -228,8 +228,7 @@ class Gate:
         elif not _is_open(path) and not self.access.logged_in(request.headers):
             answer = RedirectResponse("/login", status_code=303)
             if path.startswith("/api/"):
-                told = {"message": "not logged in", "hint": "Log in at /login."}
-                answer = JSONResponse({"error": told}, status_code=401)
+                answer = error_answer(401, "not logged in", "Log in at /login.")
         await answer(scope, receive, send)
 
 
@@ -263,19 +262,25 @@ async def _login(request: Request, access: Access) -> Response:
 async def _refused_agent(request: Request, access: Access) -> Response | None:
     """Return why an agent's request is refused; None if it carries the password."""
     from starlette.concurrency import run_in_threadpool
-    from starlette.responses import JSONResponse
 
     address = _address(request, access.proxies)
     try:
         if await run_in_threadpool(access.knows, request.headers, address):
             return None
     except TooManyAttempts:
-        told = {"message": "too many attempts", "hint": "Wait a minute."}
-        return JSONResponse({"error": told}, status_code=429, headers={"Retry-After": "60"})
-    told = {
-        "message": "no access", "hint": "Send the viewer's password: Authorization: Bearer …",
-    }  # fmt: skip
-    return JSONResponse({"error": told}, status_code=401, headers={"WWW-Authenticate": "Bearer"})
+        return error_answer(429, "too many attempts", "Wait a minute.", {"Retry-After": "60"})
+    hint = "Send the viewer's password: Authorization: Bearer …"
+    return error_answer(401, "no access", hint, {"WWW-Authenticate": "Bearer"})
+
+
+def error_answer(
+    status: int, message: str, hint: str | None, headers: Mapping[str, str] | None = None
+) -> Response:
+    from starlette.responses import JSONResponse
+
+    return JSONResponse(
+        {"error": {"message": message, "hint": hint}}, status_code=status, headers=headers
+    )
 
 
 def _address(request: Request, proxies: int) -> str:

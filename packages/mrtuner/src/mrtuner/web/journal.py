@@ -21,9 +21,10 @@ from mrtuner.change.record import Change, ParameterChange, State
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.history.analysis.changes import HistoryChange, changes
 from mrtuner.history.analysis.period import HistoryPeriod
-from mrtuner.history.identity import identity, other_value_between
+from mrtuner.history.identity import other_value_between
 from mrtuner.history.reading import History
 from mrtuner.history.recorded.machine import facts
+from mrtuner.history.store.opening import last_identity
 
 #: Two clocks may differ by this much. A new setting is seen only at the next sample.
 _CLOCKS: Final = timedelta(minutes=1)
@@ -141,7 +142,7 @@ def _made(history: History, instance: str) -> list[Made] | None:
     found = changes_with_steps()
     if found is None:
         return None
-    who = identity(history, instance)
+    who = last_identity(history.db, instance)
     system = None if who is None else who.system
     described = facts(history, instance).get("identifier")
     identifier = described.value if described else None

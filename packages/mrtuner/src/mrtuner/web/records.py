@@ -15,13 +15,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from mrtuner.errors import BadValue, MrTunerError, UsageError
-
-if TYPE_CHECKING:
-    from mrtuner.web.document import BenchmarkRecord, RecordsAnswer
+from mrtuner.web.document import BenchmarkRecord, RecordsAnswer
 
 _HEAD: Final = "run.json"
 _REPORT: Final = "mrtuner.report/"
@@ -60,16 +58,11 @@ class Records:
     def answer(self) -> RecordsAnswer:
         """Return all records, the latest first; for those that cannot be read, the reason."""
         with self._lock:
-            return self._answer()
-
-    def _answer(self) -> RecordsAnswer:
-        from mrtuner.web.document import RecordsAnswer
-
-        found = {(name, _changed(path)): path for name, path in self._found()}
-        self._listed = {
-            key: self._listed.get(key) or _described(key[0], path) for key, path in found.items()
-        }
-        latest = sorted(self._listed.values(), key=lambda one: (-(one.at or 0.0), one.name))
+            self._listed = {
+                (name, changed): self._listed.get((name, changed)) or _described(name, path)
+                for name, path, changed in self._found()
+            }
+            latest = sorted(self._listed.values(), key=lambda one: (-(one.at or 0.0), one.name))
         return RecordsAnswer(directory=str(self.directory), records=latest)
 
     def page(self, name: str) -> ReportPage:
@@ -80,27 +73,23 @@ class Records:
             BadValue: it is damaged, or nothing was measured.
             MissingPart: matplotlib or another package is not installed.
         """
-        with self._lock:  # matplotlib draws one at a time
-            return self._page(name)
-
-    def _page(self, name: str) -> ReportPage:
-        path = dict(self._found()).get(name)
-        if path is None:
+        found = next((one for one in self._found() if one[0] == name), None)
+        if found is None:
             raise UsageError(f"there is no record {name}", "The page lists the existing ones.")
-        key = (name, _changed(path))
-        if key not in self._pages:
-            while len(self._pages) >= _KEPT:
-                self._pages.pop(next(iter(self._pages)))
-            address = f"style?{urlencode({'name': name})}"
-            self._pages[key] = without_inline_style(_drawn(path), address)
-        return self._pages[key]
+        _, path, changed = found
+        key = (name, changed)
+        with self._lock:  # matplotlib draws one at a time
+            if key not in self._pages:
+                while len(self._pages) >= _KEPT:
+                    self._pages.pop(next(iter(self._pages)))
+                address = f"style?{urlencode({'name': name})}"
+                self._pages[key] = without_inline_style(_drawn(path), address)
+            return self._pages[key]
 
-    def _found(self) -> Iterator[tuple[str, Path]]:
-        """Yield name and path of what is or may be a record, sorted by path; at most `_MOST`."""
-        for number, path in enumerate(sorted(set(_candidates(self.directory, _DEPTH)))):
-            if number == _MOST:
-                return
-            yield str(path.relative_to(self.directory)), path
+    def _found(self) -> Iterator[tuple[str, Path, int]]:
+        """Yield name, path and change of what is or may be a record, by path; at most `_MOST`."""
+        for path in sorted(set(_candidates(self.directory, _DEPTH)))[:_MOST]:
+            yield str(path.relative_to(self.directory)), path, _changed(path)
 
 
 def _candidates(directory: Path, depth: int) -> Iterator[Path]:
@@ -126,8 +115,6 @@ def _changed(path: Path) -> int:
 
 
 def _described(name: str, path: Path) -> BenchmarkRecord:
-    from mrtuner.web.document import BenchmarkRecord
-
     try:
         return _of_run(name, path) if path.is_dir() else _of_report(name, path)
     except MrTunerError as error:
@@ -140,7 +127,6 @@ def _of_run(name: str, path: Path) -> BenchmarkRecord:
     from mrtuner.bench.record.archive import load
     from mrtuner.bench.report.text import answer
     from mrtuner.bench.verdict.judge import require_samples, verdicts
-    from mrtuner.web.document import BenchmarkRecord
 
     record = load(path)
     require_samples(record)
@@ -157,7 +143,6 @@ def _of_run(name: str, path: Path) -> BenchmarkRecord:
 def _of_report(name: str, path: Path) -> BenchmarkRecord:
     from mrtuner.bench.report.gains import answer
     from mrtuner.bench.series import from_dict
-    from mrtuner.web.document import BenchmarkRecord
 
     series = from_dict(_report(path)["proof"])
     titles = ", ".join(one.title for one in series.measured)

@@ -18,6 +18,7 @@ from mrtuner.bench.engine.run import RunPosition, RunTarget, measured, warm_up
 from mrtuner.bench.plan.cells import Block, blocks, variant_of
 from mrtuner.bench.plan.durability import Settings
 from mrtuner.bench.plan.model import GridCell
+from mrtuner.bench.record import document as of
 from mrtuner.bench.record.document import MeasuredRun
 from mrtuner.bench.record.model import Record
 from mrtuner.bench.server import scratch
@@ -114,7 +115,7 @@ class _Campaign:
             self.reject(block, attempt, reason)
             self.teller.tell(Stage.REPEATING, f"repeating {self.where(block)}: {reason}")
             taken = self.repeat_block(block, attempt + 1)
-        self.archive.finished(block.cell, block.phase, block.number)
+        self.archive.append(of.BlockLine(block.cell, block.phase, block.number))
         if block.phase == "comparison":
             for one in taken:
                 self.past.add(block.cell, one.label, one.run.tps)
@@ -141,11 +142,12 @@ class _Campaign:
                 fatal = self.prepared.conduct.theirs or self.plan.standing
                 if fatal or isinstance(error, Refused) or interrupted(error):
                     raise
-                where = {"phase": block.phase, "block": block.number, "attempt": attempt}
-                self.archive.failure(block.cell, {**where, "label": label}, error.message)
+                self.archive.append(of.FailureLine(
+                    block.cell, block.phase, block.number, attempt, label, error.message
+                ))  # fmt: skip
                 reasons.append(f"{label} failed: {error.message}")
                 continue
-            self.archive.sample(one)
+            self.archive.append(one)
             taken.append(one)
             reasons += self.plan.disturbances(one.steal, one.foreign)
             self.teller.tell(
@@ -155,7 +157,9 @@ class _Campaign:
         return taken, "; ".join(dict.fromkeys(reasons))
 
     def reject(self, block: Block, attempt: int, reason: str) -> None:
-        self.archive.rejection(block.cell, block.phase, block.number, attempt, reason)
+        self.archive.append(
+            of.RejectionLine(block.cell, block.phase, block.number, attempt, reason)
+        )
 
     def measure(self, place: RunPosition) -> MeasuredRun:
         """Do one run, from the same starting state as all others."""
@@ -204,7 +208,7 @@ class _Campaign:
         if cell.key not in self.past.rates:
             capacity = self.past.capacity(cell.closed, self.plan.names)
             self.past.rates[cell.key] = round(capacity * float(cell.rate[:-1]) / 100, 1)
-            self.archive.rate(cell, self.past.rates[cell.key])
+            self.archive.append(of.RateLine(cell, self.past.rates[cell.key]))
         return self.past.rates[cell.key]
 
     # Telling

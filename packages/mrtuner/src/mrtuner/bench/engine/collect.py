@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -215,13 +215,9 @@ def _disk(tree: Tree, device: Device | None) -> Iterator[tuple[str, float]]:
 
 
 def _group(tree: Tree, groups: OwnGroups) -> Iterator[tuple[str, float]]:
-    used = group_usage(tree, groups)
-    for name, value in (
-        ("cgroup cpu", used.cpu), ("cgroup throttled", used.throttled),
-        ("cgroup memory", used.memory),
-    ):  # fmt: skip
+    for name, value in asdict(group_usage(tree, groups)).items():
         if value is not None:
-            yield name, value
+            yield f"cgroup {name}", value
 
 
 def _switches(tree: Tree) -> Switches:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import resource
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mrtuner.bench.load.pgbench import children_cpu
 from mrtuner.host.counters import cpu_times
 from mrtuner.host.tree import Tree
 
@@ -57,7 +57,7 @@ def read(
         total=times.total,
         steal=times.steal,
         busy=times.user + times.system,
-        own=_own(),
+        own=time.process_time() + children_cpu(),
         server=_server(postmaster, companions, tree.at("/proc")),
     )
 
@@ -101,7 +101,9 @@ def _server(postmaster: int | None, companions: Iterable[int], proc: Path) -> fl
     main, living = _process(proc / str(postmaster)), 0
     for _ in range(_TRIES):
         before = main
-        living = sum(child.used for child in _children(postmaster, proc))
+        living = sum(
+            child.used for child in _used_by_pid(proc).values() if child.parent == postmaster
+        )
         main = _process(proc / str(postmaster))
         # A backend that was reaped meanwhile may count neither as living nor as reaped.
         if main is None or before is None or main.reaped == before.reaped:
@@ -115,18 +117,6 @@ def _server(postmaster: int | None, companions: Iterable[int], proc: Path) -> fl
 def family(parent: int, proc: Path = _PROC) -> list[int]:
     found = _used_by_pid(proc).items()
     return [parent, *(pid for pid, process in found if process.parent == parent)]
-
-
-def _children(parent: int, proc: Path) -> Iterator[_Process]:
-    for directory in proc.glob("[0-9]*"):
-        process = _process(directory)
-        if process is not None and process.parent == parent:
-            yield process
-
-
-def _own() -> float:
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def _ticks() -> int:

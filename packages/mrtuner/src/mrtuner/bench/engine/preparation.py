@@ -12,11 +12,12 @@ from mrtuner.bench.engine.events import STEPS_OF_A_RUN, Progress, Stage, Teller
 from mrtuner.bench.engine.machine import busiest, noise_between, read
 from mrtuner.bench.engine.run import RunFiles
 from mrtuner.bench.load.drivers import prepare
-from mrtuner.bench.load.pgbench import PATIENCE_S, Load
+from mrtuner.bench.load.pgbench import PATIENCE_S
 from mrtuner.bench.plan.cells import blocks, space_needed
 from mrtuner.bench.plan.durability import Settings, unequal_delays, unequal_durability
 from mrtuner.bench.plan.model import GridCell, Plan, Workload
 from mrtuner.bench.record.archive import Archive
+from mrtuner.bench.record.document import ElsewhereLine, NoteLine, SettingsLine
 from mrtuner.bench.record.model import now
 from mrtuner.bench.server import scratch
 from mrtuner.bench.server.session import is_local, settings
@@ -81,7 +82,7 @@ class Preparation:
         for name in self.servers:
             self._survey(name, known.get(name, {}))
         if not self.local:
-            self.archive.elsewhere()
+            self.archive.append(ElsewhereLine())
         self._require_equal_durability("are not")
         for text in unequal_delays(self.settings):
             self.note(text)
@@ -118,7 +119,7 @@ class Preparation:
         """Record a note and report it, each text only once."""
         if text not in self._noted:
             self._noted[text] = None
-            self.archive.note(text, now())
+            self.archive.append(NoteLine(text, now()))
             self.teller.tell(Stage.NOTE, text)
 
     @property
@@ -197,7 +198,7 @@ class Preparation:
 
     def _keep_settings(self, name: str, found: Settings) -> None:
         self.settings[name] = found
-        self.archive.settings(name, found)
+        self.archive.append(SettingsLine(name, dict(found)))
 
     def _require_equal_durability(self, are_not: str) -> None:
         """Refuse variants that are not as durable as the first, except those marked `bound`."""
@@ -259,8 +260,8 @@ class Preparation:
         self._made.append((server, template))
         own = self.plan.by_name[owner] if owner is not None else None
         # If another program brings its own tables, the load does not use pgbench's.
-        load = Load(scale=1 if own and own.prepared else scale)
-        scratch.make_template(server.dsn, template, load, self.files.program)
+        of_pgbench = 1 if own and own.prepared else scale
+        scratch.make_template(server.dsn, template, of_pgbench, self.files.program)
         if own is not None and own.own_tables:
             dsn = scratch.in_database(server.dsn, template)
             _set_up(own, dsn, scale)

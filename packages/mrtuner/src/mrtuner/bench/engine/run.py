@@ -96,9 +96,8 @@ class RunFiles:
     def load(self, cell: GridCell) -> Load:
         known = self.plan.by_name[cell.workload]
         return Load(
-            script=known.script, scale=cell.scale, clients=cell.clients, threads=self.plan.threads,
-            seconds=self.plan.seconds, protocol=known.protocol, reads=known.reads,
-            overtime=self.overtime,
+            scale=cell.scale, clients=cell.clients, threads=self.plan.threads,
+            seconds=self.plan.seconds, protocol=known.protocol, overtime=self.overtime,
         )  # fmt: skip
 
 

@@ -18,14 +18,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from mrtuner.bench.load.output import Log
 from mrtuner.bench.load.pgbench import (
+    PATIENCE_S,
     Load,
     LoadRun,
-    Logged,
     check_syntax,
     children_cpu,
     ended,
-    run_logged,
+    run,
     split_secrets,
     try_out,
 )
@@ -34,17 +35,13 @@ from mrtuner.bench.plan.model import GridCell, Workload
 from mrtuner.errors import BadValue, MissingPart, MrTunerError
 from mrtuner.stats.histogram import Histogram, histogram
 
-#: Programs wait for their last transactions; this long after the planned end, something hangs.
-_PATIENCE_S: Final = 600
 _HINT: Final = "Run it yourself with the same arguments and check its output."
 
 
 class Driver(Protocol):
     """Puts one cell's load on a server."""
 
-    def run(
-        self, dsn: str, seconds: int, seed: int, sampling: float = 1, /
-    ) -> tuple[LoadRun, Logged]:
+    def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1, /) -> tuple[LoadRun, Log]:
         """Run for `seconds`; MrTunerError with the program's own message if it fails.
 
         `sampling` is the share of transactions in pgbench's log.
@@ -68,11 +65,9 @@ class PgbenchDriver:
     def check(self) -> None:
         check_syntax(self.options, program=self.program)
 
-    def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1) -> tuple[LoadRun, Logged]:
+    def run(self, dsn: str, seconds: int, seed: int, sampling: float = 1) -> tuple[LoadRun, Log]:
         load = replace(self.load, seconds=seconds)
-        return run_logged(
-            dsn, load, self.options, seed=seed, sampling=sampling, program=self.program
-        )
+        return run(dsn, load, self.options, seed=seed, sampling=sampling, program=self.program)
 
     def try_out(self, dsn: str) -> None:
         try_out(dsn, self.options, self.load.scale, program=self.program)
@@ -90,18 +85,16 @@ class CommandDriver:
         """Raise MissingPart if the program is not installed."""
         _require(shlex.split(self.command.run)[0], "Install it")
 
-    def run(
-        self, dsn: str, seconds: int, seed: int, _sampling: float = 1
-    ) -> tuple[LoadRun, Logged]:
+    def run(self, dsn: str, seconds: int, seed: int, _sampling: float = 1) -> tuple[LoadRun, Log]:
         known = _known(self.cell, self.threads) | {"seconds": seconds, "seed": seed}
-        printed, wall, cpu = _timed(self.command.run, dsn, known, seconds + _PATIENCE_S)
+        printed, wall, cpu = _timed(self.command.run, dsn, known, seconds + PATIENCE_S)
         tps = throughput(self.command, printed)
         found = LoadRun(
             # At least one: counted figures are divided by it.
             transactions=max(1, round(tps * seconds)), failed=0, tps=tps, latency=None,
             per_second=(), sampling=1.0, wall=wall, client_cpu=cpu,
         )  # fmt: skip
-        return found, Logged(Histogram(), (), 0)
+        return found, Log()
 
     def try_out(self, dsn: str) -> None:
         self.run(dsn, 1, 1)
@@ -125,9 +118,7 @@ class SysbenchDriver:
                 "Check the workload's sysbench.",
             )
 
-    def run(
-        self, dsn: str, seconds: int, seed: int, _sampling: float = 1
-    ) -> tuple[LoadRun, Logged]:
+    def run(self, dsn: str, seconds: int, seed: int, _sampling: float = 1) -> tuple[LoadRun, Log]:
         options = [
             *(f"--threads={self.cell.clients}", f"--time={seconds}", "--events=0"),
             *(f"--rand-seed={max(1, seed)}", "--report-interval=1", "--histogram=on"),
@@ -137,7 +128,7 @@ class SysbenchDriver:
             options.append(f"--rate={max(1, round(self.rate))}")
         began, before = time.monotonic(), children_cpu()
         printed = _sysbench(
-            self.sysbench, self.cell.scale, [*options, "run"], dsn, seconds + _PATIENCE_S
+            self.sysbench, self.cell.scale, [*options, "run"], dsn, seconds + PATIENCE_S
         )
         return read_sysbench(printed, time.monotonic() - began, children_cpu() - before)
 
@@ -206,7 +197,7 @@ def _at(document: object, path: str) -> Any:
     return found
 
 
-def read_sysbench(printed: str, wall: float, cpu: float) -> tuple[LoadRun, Logged]:
+def read_sysbench(printed: str, wall: float, cpu: float) -> tuple[LoadRun, Log]:
     """Read sysbench 1.0's final report, and its line of every second.
 
     Its histogram has 1,024 steps from 1 µs to 100 s: times are good to 1.8 %. Source:
@@ -232,7 +223,7 @@ def read_sysbench(printed: str, wall: float, cpu: float) -> tuple[LoadRun, Logge
         client_cpu=cpu,
     )
     # Late transactions wait, and the waiting counts: none is skipped.
-    return found, Logged(_histogram(printed), (), 0)
+    return found, Log(times=_histogram(printed))
 
 
 def _histogram(printed: str) -> Histogram:

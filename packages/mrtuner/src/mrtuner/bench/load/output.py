@@ -55,13 +55,15 @@ class LatencySummary:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The digest of a log of transactions."""
+    """What a load program logged of single transactions."""
 
-    latency: LatencySummary | None  # None when no transaction was logged
-    per_second: tuple[int, ...]  # transactions that ended in each whole second, stalls as 0
-    times: Histogram = field(default_factory=Histogram)  # of all of them
+    latency: LatencySummary | None = None  # None when no transaction was logged
+    per_second: tuple[int, ...] = ()  # transactions that ended in each whole second, stalls as 0
+    times: Histogram = field(default_factory=Histogram)  # from the scheduled start at a given rate
     slowest: tuple[int, ...] = ()  # the longest time [µs] that ended in each whole second
-    pause: float = 0.0  # the longest time [s] in which no transaction ended, to 10 ms
+    pause: float | None = None  # the longest time [s] in which no transaction ended, to 10 ms
+    skipped: int = 0  # transactions that were too late to be begun
+    commands: tuple[float, ...] = ()  # mean time [ms] of each command of the script, with -r
 
 
 def read_summary(text: str) -> PgbenchSummary:

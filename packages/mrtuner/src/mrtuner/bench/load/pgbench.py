@@ -8,16 +8,15 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from mrtuner.bench.load.output import LatencySummary, complaint, digest, read_summary
+from mrtuner.bench.load.output import LatencySummary, Log, complaint, digest, read_summary
 from mrtuner.bench.server import guard
 from mrtuner.described import Doc
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
 from mrtuner.postgres.binaries import Binaries
-from mrtuner.stats.histogram import Histogram
 
 #: Our names of pgbench's built-in scripts, and pgbench's own.
 BUILTIN: Final = {"tpcb": "tpcb-like", "simple-update": "simple-update", "select": "select-only"}
@@ -32,41 +31,14 @@ PATIENCE_S: Final = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What pgbench is to do: `script` is tpcb, simple-update, select, or a script's path."""
+    """How pgbench is to run its scripts."""
 
-    script: str = "tpcb"
     scale: int = 1
     clients: int = 4
     threads: int = 1
     seconds: int = 60
     protocol: Protocol = "prepared"
-    reads: bool = False  # the user's script only reads: its sessions are read-only
     overtime: int = PATIENCE_S  # seconds beyond the planned end after which it is ended
-
-    def __post_init__(self) -> None:
-        for name in ("scale", "clients", "threads", "seconds"):
-            if getattr(self, name) < 1:
-                raise BadValue(
-                    f"{name} {getattr(self, name)} is below 1", "Give a whole number of at least 1."
-                )
-
-    @property
-    def script_file(self) -> Path | None:
-        """The path of a user's script, None for a built-in one; BadValue if it is missing."""
-        if self.script in BUILTIN:
-            return None
-        path = Path(self.script)
-        if not path.is_file():
-            raise BadValue(
-                f"unknown pgbench script {self.script!r}",
-                f"Give {', '.join(BUILTIN)} or the path of a script.",
-            )
-        return path
-
-    @property
-    def reads_only(self) -> bool:
-        """Whether the load surely leaves the tables unchanged; a user's script may write."""
-        return self.script == "select" or self.reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,17 +63,6 @@ class LoadRun:
     def worst_second(self) -> int | None:
         """Transactions in the slowest whole second; None if the run had no whole second."""
         return min(self.per_second, default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """What the log adds to a Run."""
-
-    times: Histogram  # of single transactions; from the scheduled start at a given rate
-    slowest: tuple[int, ...]  # the longest time [µs] that ended in each whole second
-    skipped: int  # transactions that were too late to be begun
-    pause: float | None = None  # longest time [s] in which no transaction ended
-    commands: tuple[float, ...] = ()  # mean time [ms] of each command of the script, with -r
 
 
 def find_pgbench(binaries: Binaries | None = None) -> Path:
@@ -143,34 +104,16 @@ def initialise(dsn: str, scale: int, *, program: Path | None = None) -> None:
 def run(
     dsn: str,
     load: Load,
-    *,
-    seed: int | None = None,
-    sampling: float = 1.0,
-    program: Path | None = None,
-) -> LoadRun:
-    """Run a load against the tables that `initialise` made and return what was measured.
-
-    `sampling` is the share of transactions to log. Raises MrTunerError, with pgbench's own
-    words, when it dies or when no transaction ends in time.
-    """
-    measured, _ = run_logged(
-        dsn, load, _script_options(load), seed=seed, sampling=sampling, program=program
-    )
-    return measured
-
-
-def run_logged(
-    dsn: str,
-    load: Load,
     script: Sequence[str],
     *,
     seed: int | None = None,
     sampling: float = 1.0,
     program: Path | None = None,
-) -> tuple[LoadRun, Logged]:
-    """Run a load as `run` does, but with the scripts of the pgbench options in `script`.
+) -> tuple[LoadRun, Log]:
+    """Run scripts, given as pgbench's options, against the tables that `initialise` made.
 
-    `load.script` is not used. What the log adds is returned, too.
+    `sampling` is the share of transactions to log. Raises MrTunerError, with pgbench's own
+    words, when it dies or when no transaction ends in time.
     """
     options = [*_load_options(load), *script]
     if seed is not None:
@@ -195,8 +138,7 @@ def run_logged(
         wall=wall,
         client_cpu=cpu,
     )
-    logged = Logged(log.times, log.slowest, summary.skipped, log.pause, summary.commands)
-    return measured, logged
+    return measured, replace(log, skipped=summary.skipped, commands=summary.commands)
 
 
 def try_out(dsn: str, script: Sequence[str], scale: int, *, program: Path | None = None) -> None:
@@ -223,14 +165,6 @@ def _load_options(load: Load) -> list[str]:
         *("--no-vacuum", "--log", f"--time={load.seconds}", f"--protocol={load.protocol}"),
         *(f"--client={load.clients}", f"--jobs={min(load.threads, load.clients)}"),
     ]
-
-
-def _script_options(load: Load) -> list[str]:
-    own = load.script_file
-    if own is None:
-        return [f"--builtin={BUILTIN[load.script]}"]
-    # pgbench finds the scale by itself only for its built-in scripts.
-    return [f"--file={own}", f"--scale={load.scale}"]
 
 
 def _lines(directory: Path) -> Iterator[bytes]:

@@ -143,10 +143,6 @@ class Workload:
         """Whether it surely leaves the tables unchanged; a user's scripts may write."""
         return self.builtin == "select" or self.reads
 
-    @property
-    def script(self) -> str:
-        return self.builtin or self.name
-
 
 @document_name("PlannedVariant")
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +308,8 @@ class Plan:
         lowest = (
             ("scale", min(self.scales), 1), ("clients", min(self.clients), 1),
             ("blocks", self.blocks, 1), ("seconds", self.seconds, 1),
-            ("calibrate", self.calibrate, 0), ("warmup", self.warmup_seconds, 0),
+            ("threads", self.threads, 1), ("calibrate", self.calibrate, 0),
+            ("warmup", self.warmup_seconds, 0),
         )  # fmt: skip
         for name, value, least in lowest:
             if value < least:
@@ -387,18 +384,6 @@ class Plan:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(variant.name for variant in self.variants)
-
-    def to_dict(self) -> dict[str, Any]:
-        from mrtuner.documents import as_builtins
-
-        return as_builtins(self)
-
-
-def from_dict(document: Mapping[str, Any]) -> Plan:
-    """Restore a plan from `to_dict`, also after JSON; ValueError for anything else."""
-    from mrtuner.documents import convert
-
-    return convert(document, Plan)
 
 
 def _check_name(what: str, name: str) -> None:

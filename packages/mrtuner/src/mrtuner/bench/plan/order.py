@@ -9,14 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from mrtuner.errors import BadValue
-
 
 def blocks(variants: Sequence[str], count: int, seed: int) -> list[list[str]]:
     """`count` blocks, each with all variants; the same seed gives the same order."""
-    if len(set(variants)) != len(variants) or not variants:
-        raise BadValue("variants need different names", "Give every variant its own name.")
-    if count < 0:
-        raise BadValue(f"{count} is not a number of blocks", "Give zero or more.")
     chance = Random(seed)  # noqa: S311 - it shuffles runs, it keeps no secret
     return [chance.sample(variants, len(variants)) for _ in range(count)]

@@ -61,10 +61,9 @@ def read_plan(path: Path) -> Plan:
     return plan(document, path.parent)
 
 
-def example_text(name: str) -> str:
-    """The text of a plan that MrTuner brings; `template` explains every key."""
-    place = files("mrtuner.bench.plan") / "examples" / f"{name}.toml"
-    return place.read_text(encoding="utf-8")
+def template_text() -> str:
+    """The text of a plan that explains every key."""
+    return (files("mrtuner.bench.plan") / "template.toml").read_text(encoding="utf-8")
 
 
 def plan(document: Mapping[str, Any], base: Path) -> Plan:

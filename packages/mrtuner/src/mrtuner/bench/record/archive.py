@@ -19,9 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mrtuner.bench.plan.model import GridCell, Phase
 from mrtuner.bench.record import document as of
-from mrtuner.bench.record.document import AnyLine, MeasuredRun, RunDocument
+from mrtuner.bench.record.document import AnyLine, RunDocument
 from mrtuner.bench.record.model import Record, assembled
 from mrtuner.documents import as_builtins, read
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
@@ -62,47 +61,16 @@ class Archive:
         _drop_torn_line(directory / _LINES)
         return cls(directory), record
 
-    def sample(self, sample: MeasuredRun) -> None:
-        self._append(sample)
-
-    def failure(self, cell: GridCell, where: Mapping[str, Any], reason: str) -> None:
-        self._append(of.FailureLine(cell=cell, **where, reason=reason))
-
-    def rejection(
-        self, cell: GridCell, phase: Phase, block: int, attempt: int, reason: str
-    ) -> None:
-        """Record that an attempt at a block does not count."""
-        self._append(of.RejectionLine(
-            cell=cell, phase=phase, block=block, attempt=attempt, reason=reason,
-        ))  # fmt: skip
-
-    def finished(self, cell: GridCell, phase: Phase, block: int) -> None:
-        self._append(of.BlockLine(cell=cell, phase=phase, block=block))
-
-    def settings(self, variant: str, settings: Mapping[str, str]) -> None:
-        self._append(of.SettingsLine(variant=variant, settings=dict(settings)))
-
-    def rate(self, cell: GridCell, tps: float) -> None:
-        """Record the rate [tps] that is this cell's share of the capacity."""
-        self._append(of.RateLine(cell=cell, tps=tps))
-
-    def elsewhere(self) -> None:
-        """Record that a server does not share this machine with the load generator."""
-        self._append(of.ElsewhereLine())
-
-    def note(self, text: str, at: str) -> None:
-        self._append(of.NoteLine(text=text, at=at))
-
     def seal(self, at: str) -> None:
         """End the run: write the checksums and make the files read-only."""
-        self._append(of.EndLine(at=at))
+        self.append(of.EndLine(at=at))
         files = (_HEAD, _LINES)
         _write(self.directory / _SEAL, {name: _checksum(self.directory / name) for name in files})
         for name in (*files, _SEAL):
             (self.directory / name).chmod(0o444)
         (self.directory / _LOCK).unlink(missing_ok=True)
 
-    def _append(self, line: AnyLine) -> None:
+    def append(self, line: AnyLine) -> None:
         text = json.dumps(
             as_builtins(line), ensure_ascii=False, allow_nan=False, separators=(",", ":")
         )

@@ -15,7 +15,6 @@ from mrtuner.bench.plan.model import GridCell, Phase, Plan
 from mrtuner.host.model import Host
 
 if TYPE_CHECKING:
-    from mrtuner.bench.plan.model import GridCell
     from mrtuner.bench.record.document import (
         AnyLine,
         FailureLine,
@@ -130,14 +129,14 @@ def assembled(head: RunDocument, lines: Sequence[AnyLine], *, sealed: bool) -> R
         ),
         failures=tuple(line for line in lines if isinstance(line, of.FailureLine)),
         finished=frozenset(
-            (_cell(line.cell).key, line.phase, line.block)
+            (line.cell.key, line.phase, line.block)
             for line in lines
             if isinstance(line, of.BlockLine)
         ),
         settings={
             line.variant: line.settings for line in lines if isinstance(line, of.SettingsLine)
         },
-        rates={_cell(line.cell).key: line.tps for line in lines if isinstance(line, of.RateLine)},
+        rates={line.cell.key: line.tps for line in lines if isinstance(line, of.RateLine)},
         notes=tuple(dict.fromkeys(line.text for line in lines if isinstance(line, of.NoteLine))),
         host={name: as_builtins(fact) for name, fact in head.host.items()},
         kernel=head.kernel,
@@ -152,8 +151,4 @@ def assembled(head: RunDocument, lines: Sequence[AnyLine], *, sealed: bool) -> R
 
 
 def _attempt(line: MeasuredRun | RejectionLine) -> tuple[GridCell, Phase, int, int]:
-    return _cell(line.cell), line.phase, line.block, line.attempt
-
-
-def _cell(found: GridCell) -> GridCell:
-    return GridCell(found.workload, found.scale, found.clients, found.rate)
+    return line.cell, line.phase, line.block, line.attempt

@@ -44,8 +44,8 @@ class Tile:
 
 def forest(effects: Sequence[Effect], *, delta: float, key: str) -> str:
     """Draw every effect with its interval; hollow if undecided."""
-    with canvas(height=70 + 24 * len(effects)) as figure:
-        height = figure.get_size_inches()[1] * 72
+    height = 70 + 24 * len(effects)
+    with canvas(height) as figure:
         left = room_for(effect.name for effect in effects)
         axes = figure.add_axes((left, 46 / height, 0.98 - left, 1 - 60 / height))
         axes.axvspan(1 / (1 + delta), 1 + delta, color=_BAND, linewidth=0)
@@ -72,8 +72,8 @@ def heat(tiles: Sequence[Tile], *, rows: str, columns: str, key: str) -> str:
     down = list(dict.fromkeys(tile.row for tile in tiles))
     across = list(dict.fromkeys(tile.column for tile in tiles))
     tones = {"better": _B, "worse": _A, "equivalent": _BAND}
-    with canvas(height=70 + 40 * len(down)) as figure:
-        height = figure.get_size_inches()[1] * 72
+    height = 70 + 40 * len(down)
+    with canvas(height) as figure:
         axes = figure.add_axes((0.1, 46 / height, 0.88, 1 - 56 / height))
         for tile in tiles:
             x, y = across.index(tile.column), down.index(tile.row)

@@ -162,7 +162,7 @@ def _duel(record: Record, one: CellVerdict, key: str) -> Duel:
         charts.Duel(
             name_a=record.plan.baseline.name,
             name_b=one.variant.name,
-            blocks=[charts.ChartPair(number=number, a=a, b=b) for number, a, b in blocks],
+            blocks=blocks,
             ratio=one.comparison.ratio,
             low=one.comparison.low,
             high=one.comparison.high,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 from textwrap import wrap
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mrtuner.bench.record.model import Record
 from mrtuner.bench.verdict.judge import CellVerdict, require_samples, verdicts
@@ -25,9 +25,6 @@ from mrtuner.present.html import as_written, count, ratio
 from mrtuner.stats.comparison import Verdict
 from mrtuner.tables import bulleted
 from mrtuner.wording import plural
-
-if TYPE_CHECKING:
-    from mrtuner.bench.record.document import FailureLine
 
 #: Line width of text on a terminal.
 WIDE: Final = 100
@@ -54,10 +51,13 @@ def lines(record: Record, other: Record | None = None) -> Iterator[str]:
         for side in found.get(cell, {}).values():
             yield f"  {_side_line(record, side, wide)}"
         yield from _cell_lines(record, [one for one in seen if one.cell == cell])
-    yield from bulleted(
-        "settings that differ", [_setting(*item) for item in settings_shown(record)]
-    )
-    yield from bulleted("runs that failed", [_failure_line(one) for one in record.failures])
+    yield from bulleted("settings that differ", [
+        f"{name}: {' | '.join(value or 'empty' for value in values)}"
+        for name, values in settings_shown(record)
+    ])  # fmt: skip
+    yield from bulleted("runs that failed", [
+        f"{one.cell.key} block {one.block}, {one.label}: {one.reason}" for one in record.failures
+    ])  # fmt: skip
     yield from bulleted(
         "variants that could not be run here",
         [f"{name}: {reason}" for name, reason in record.plan.skipped.items()],
@@ -130,7 +130,9 @@ def _side_line(record: Record, side: VariantSummary, wide: int) -> str:
 
 def _cell_lines(record: Record, seen: Sequence[CellVerdict]) -> Iterator[str]:
     """Yield each verdict with its own remarks, then the shared remarks once."""
-    shared, alone = said_once([_reservations(one) for one in seen])
+    shared, alone = said_once(
+        [[*(f"no verdict: {why}" for why in one.refused), *one.cautions] for one in seen]
+    )
     for one, own in zip(seen, alone, strict=True):
         yield from _verdict_lines(record, one)
         yield from _points(own)
@@ -144,10 +146,6 @@ def said_once(texts: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]
     times = Counter(text for each in texts for text in each)
     shared = [text for text, count in times.items() if count > 1]
     return shared, [[text for text in each if times[text] == 1] for each in texts]
-
-
-def _reservations(one: CellVerdict) -> tuple[str, ...]:
-    return (*(f"no verdict: {why}" for why in one.refused), *one.cautions)
 
 
 def _points(texts: Iterable[str]) -> Iterator[str]:
@@ -178,14 +176,6 @@ def _major(record: Record, variant: str) -> int:
     version = record.settings.get(variant, {}).get("server_version", "")
     number = re.match(r"\d+", version)
     return int(number[0]) if number and int(number[0]) in MAJORS else MAJORS[-1]
-
-
-def _setting(name: str, values: Sequence[str]) -> str:
-    return f"{name}: {' | '.join(value or 'empty' for value in values)}"
-
-
-def _failure_line(failure: FailureLine) -> str:
-    return f"{failure.cell.key} block {failure.block}, {failure.label}: {failure.reason}"
 
 
 def _beside_line(item: Beside) -> str:

@@ -86,7 +86,12 @@ def volume(size: Bytes) -> Iterator[Volume]:
         try:
             _run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", device)
             _run("mount", "-o", "noatime", device, str(place))
-            with _cleared_up_after(Path(name), place, device):
+            # If we are killed, the file and its device are removed as soon as they are unused.
+            with (
+                guard.directory_removed(Path(name)),
+                guard.command_run(["losetup", "--detach", device]),
+                guard.command_run(["umount", "--lazy", str(place)]),
+            ):
                 yield Volume(place, Path(device))
         finally:
             Volume(place, Path(device)).throttle(0)
@@ -107,29 +112,9 @@ def throttled(volume: Volume, iops: int) -> Iterator[None]:
             volume.throttle(0)
 
 
-@contextmanager
-def _cleared_up_after(directory: Path, place: Path, device: str) -> Iterator[None]:
-    """If we are killed, remove the file and its loop device as soon as they are unused."""
-    with (
-        guard.directory_removed(directory),
-        guard.command_run(["losetup", "--detach", device]),
-        guard.command_run(["umount", "--lazy", str(place)]),
-    ):
-        yield
-
-
 def unified(cgroup: Path = _CGROUP) -> bool:
     """Whether only cgroup v2 is in use; in a mixture the controllers are v1's."""
     return (cgroup / "cgroup.controllers").is_file()
-
-
-@contextmanager
-def memory_limit(name: str, size: Bytes) -> Iterator[Path]:
-    """An empty cgroup with this much memory; removed at the end."""
-    require(memory=True, volume=False)
-    with limits(name, size, None, None) as group:
-        assert group is not None  # noqa: S101 - there is a limit
-        yield group
 
 
 @contextmanager

@@ -41,19 +41,13 @@ def fresh(base: Path) -> Iterator[Path]:
     lower, place = base / "lower", base / "overlay"
     for directory in (lower, place):
         directory.mkdir(mode=0o755)
-    with _mounted(lower, place, base):
+    with mounted(lower, place, base):
         yield place
 
 
 @contextmanager
-def over(data: Path, base: Path) -> Iterator[None]:
-    """Put `data` into a read-only layer during the block; changes are lost at the end."""
-    with _mounted(data, data, base):
-        yield
-
-
-@contextmanager
-def _mounted(lower: Path, place: Path, base: Path) -> Iterator[None]:
+def mounted(lower: Path, place: Path, base: Path) -> Iterator[None]:
+    """Show `lower`, read-only, and a fresh writable layer over it at `place` during the block."""
     require()
     upper, work = base / "upper", base / "work"
     for directory in (upper, work):

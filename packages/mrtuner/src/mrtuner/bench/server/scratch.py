@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.bench.load.pgbench import Load, initialise
+from mrtuner.bench.load.pgbench import initialise
 from mrtuner.bench.plan.sizing import BYTES_PER_SCALE
 from mrtuner.bench.server.session import one_row
 from mrtuner.errors import MissingPart, Refused
@@ -104,15 +104,12 @@ def require_rights(session: Connection) -> None:
         return
     if not creates:
         raise MissingPart("this role may not create databases", "Grant it: ALTER ROLE … CREATEDB.")
-    if version < 150000 or not _may_checkpoint(session):
+    of_15 = "SELECT pg_has_role('pg_checkpoint', 'USAGE')"
+    if version < 150000 or not one_row(session, of_15)[0]:
         raise MissingPart(
             "this role may not run CHECKPOINT, which every run starts with",
             "Grant it: GRANT pg_checkpoint TO … (15 and later), or connect as a superuser.",
         )
-
-
-def _may_checkpoint(session: Connection) -> bool:
-    return bool(one_row(session, "SELECT pg_has_role('pg_checkpoint', 'USAGE')")[0])
 
 
 def remove_leftovers(session: Connection, template: str) -> list[str]:
@@ -152,7 +149,7 @@ def marked(session: Connection) -> tuple[Marked, ...]:
         )
 
 
-def make_template(dsn: str, template: str, load: Load, program: Path) -> None:
+def make_template(dsn: str, template: str, scale: int, program: Path) -> None:
     """Create, mark and fill the template, and `settle` it."""
     from psycopg import sql
 
@@ -162,7 +159,7 @@ def make_template(dsn: str, template: str, load: Load, program: Path) -> None:
         session.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(name))
         session.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(name, _mark()))
     inside = in_database(dsn, template)
-    initialise(inside, load.scale, program=program)
+    initialise(inside, scale, program=program)
     settle(inside)
 
 

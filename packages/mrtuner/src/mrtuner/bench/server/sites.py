@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -46,12 +45,6 @@ class Site:
         """Apply the caps of the volume to the server that runs now."""
         if self.volume is not None and self.cluster.pid is not None:
             self.volume.admit(family(self.cluster.pid))
-
-    @contextmanager
-    def layered(self) -> Iterator[None]:
-        """Put the data into a read-only layer; no server may run when the block begins or ends."""
-        with layers.over(self.cluster.data, self.scratch):
-            yield
 
 
 def key(variant: Variant) -> str:

@@ -40,6 +40,7 @@ class VariantServer(Protocol):
     @property
     def companions(self) -> Sequence[int]:
         """Processes beside the server's own whose work is part of what the variant costs."""
+        return ()
 
     def start(self) -> None: ...
 
@@ -50,6 +51,7 @@ class VariantServer(Protocol):
 
         The server must be running; it is restarted for this.
         """
+        return nullcontext()
 
 
 def possible(plan: Plan, embedded: Path | None = None) -> Plan:
@@ -139,13 +141,11 @@ def _container(stack: ExitStack, variant: Variant, site: Site) -> Contained:
     )
 
 
-class Embedded:
+class _OnSite(VariantServer):
     """A variant on a cluster of ours."""
 
-    companions: Sequence[int] = ()
-
-    def __init__(self, variant: Variant, site: Site, group: Path | None) -> None:
-        self.variant, self._site, self.group = variant, site, group
+    def __init__(self, variant: Variant, site: Site) -> None:
+        self.variant, self._site = variant, site
         self.text = settings_text(variant)
 
     @property
@@ -153,14 +153,37 @@ class Embedded:
         return self._site.key
 
     @property
+    def data(self) -> Path | None:
+        return self._site.cluster.data
+
+    @contextmanager
+    def layered(self) -> Iterator[None]:
+        if self.variant.storage != "layer":
+            yield
+            return
+        self.stop()
+        data = self._site.cluster.data
+        with layers.mounted(data, data, self._site.scratch):
+            self.start()
+            try:
+                yield
+            finally:
+                self.stop()
+        self.start()
+
+
+class Embedded(_OnSite):
+    """A variant whose server runs here, or in a group with less memory."""
+
+    def __init__(self, variant: Variant, site: Site, group: Path | None) -> None:
+        super().__init__(variant, site)
+        self.group = group
+
+    @property
     def dsn(self) -> str:
         if self.variant.connect == "tcp":
             return f"{self._site.cluster.dsn(tcp=True)} password={self._site.password}"
         return self._site.cluster.dsn()
-
-    @property
-    def data(self) -> Path | None:
-        return self._site.cluster.data
 
     def start(self) -> None:
         """Start the server with the variant's settings; ConnectError with the log's reason."""
@@ -172,33 +195,22 @@ class Embedded:
     def stop(self) -> None:
         self._site.cluster.stop()
 
-    def layered(self) -> AbstractContextManager[None]:
-        return _layered(self, self._site, self.variant)
 
-
-class InContainer:
-    """A variant on a cluster of ours whose server runs in a container."""
+class InContainer(_OnSite):
+    """A variant whose server runs in a container."""
 
     def __init__(self, container: Contained, site: Site) -> None:
-        self.container, self._site = container, site
-        self.text = settings_text(container.variant)
+        super().__init__(container.variant, site)
+        self.container = container
         self.process = Staying(container.variant.name, container.variant.timeout)
 
     @property
-    def site(self) -> str:
-        return self._site.key
-
-    @property
     def dsn(self) -> str:
-        if self.container.variant.connect == "socket":
+        if self.variant.connect == "socket":
             return self._site.cluster.dsn()
         host, port = self.container.address()
         known = f"host={host} port={port} user=postgres dbname=postgres"
         return f"{known} password={self._site.password}"
-
-    @property
-    def data(self) -> Path | None:
-        return self._site.cluster.data
 
     @property
     def companions(self) -> Sequence[int]:
@@ -216,29 +228,10 @@ class InContainer:
         """Shut the server down fast; the container ends with it."""
         self.process.stop()
 
-    def layered(self) -> AbstractContextManager[None]:
-        return _layered(self, self._site, self.container.variant)
 
-
-@contextmanager
-def _layered(server: VariantServer, site: Site, variant: Variant) -> Iterator[None]:
-    if variant.storage != "layer":
-        yield
-        return
-    server.stop()
-    with site.layered():
-        server.start()
-        try:
-            yield
-        finally:
-            server.stop()
-    server.start()
-
-
-class Commanded:
+class Commanded(VariantServer):
     """A server that a user's command starts; it keeps its data between two starts."""
 
-    companions: Sequence[int] = ()
     data: Path | None = None
 
     def __init__(self, variant: Variant) -> None:
@@ -260,6 +253,3 @@ class Commanded:
     def stop(self) -> None:
         """Stop it by the variant's command, else by an interrupt; kill it if it does not end."""
         self.process.stop(shlex.split(self.variant.stop) if self.variant.stop else None)
-
-    def layered(self) -> AbstractContextManager[None]:
-        return nullcontext()

@@ -22,7 +22,6 @@ from mrtuner.bench.verdict.pairs import (
     covers_a_cycle,
     latency,
     pairs,
-    pause,
     throughput,
     throughput_with_checkpoint,
 )
@@ -143,7 +142,7 @@ def _judged_by(record: Record, cell: GridCell) -> tuple[Judged, Measure, bool]:
     if not cell.rate:
         if record.plan.by_name[cell.workload].judges_throughput:
             return "throughput", throughput, True
-        return "longest pause", pause, False
+        return "longest pause", lambda sample: sample.pause, False
     runs = [sample for sample in record.of(cell) if sample.rejected is None]
     if all(latency(0.99)(sample) is not None for sample in runs):
         return "p99 latency", latency(0.99), False

@@ -71,11 +71,6 @@ def throughput_with_checkpoint(sample: MeasuredRun) -> float:
     return sample.tps_with_checkpoint
 
 
-def pause(sample: MeasuredRun) -> float | None:
-    """The longest time [s] in which no transaction ended; None where nothing was logged."""
-    return sample.pause
-
-
 def latency(share: float) -> Measure:
     """A percentile [µs] of the times of single transactions; None where too few were logged."""
     return lambda sample: sample.times.percentile(share)

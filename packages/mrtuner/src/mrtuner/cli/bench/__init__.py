@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from mrtuner.cli.common.commands import Commands
 
-__all__ = ["command"]
-
 command = Commands(
     "bench",
     {

@@ -17,11 +17,8 @@ from mrtuner.cli.common import options, prerequisites, terminal
     help="Compare with an earlier run on the same machine and versions.",
 )  # fmt: skip
 @options.html_option("Write all charts and figures as one HTML page.")
-@options.path_option("--parquet", "FILE", "Write every sample as a row of a Parquet table.")
 @options.json_option
-def command(
-    run: Path, against: Path | None, html: Path | None, parquet: Path | None, as_json: bool
-) -> None:
+def command(run: Path, against: Path | None, html: Path | None, as_json: bool) -> None:
     """Judge a run from its record: verdicts cell by cell, adjusted for their number.
 
     \b
@@ -30,13 +27,12 @@ def command(
       mrtuner bench report run1 --html run1.html
       mrtuner bench report run2 --against run1
       mrtuner bench report run1 --json
-      mrtuner bench report run1 --parquet run1.parquet
 
     Runs on different hosts, kernels or versions are not compared.
     """
     from mrtuner.bench.record.archive import load
 
-    prerequisites.require("scipy", *(("pyarrow",) if parquet else ()), page=html)
+    prerequisites.require("scipy", page=html)
     record = load(run)
     other = load(against) if against else None
     running.show(record, as_json, other)
@@ -44,8 +40,3 @@ def command(
         from mrtuner.bench.report.page import page
 
         terminal.save_and_tell(html, page(record, other))
-    if parquet is not None:
-        from mrtuner.bench.record.parquet import write_parquet
-
-        write_parquet(record, parquet)
-        terminal.print_note(f"written: {parquet}")

@@ -80,15 +80,13 @@ class CatalogChange:
             look = terminal.look(sys.stderr)
             header: tuple[str, ...] = (self.nouns[0], "now", "becomes")
             rows = [(printable(one.name), _text(one.before), _text(one.after)) for one in entries]
-            for line in heading(title, look):
-                terminal.print_note(line)
+            terminal.print_notes(heading(title, look))
             if reasons is None:
                 shown = table(header, rows, look)
             else:
                 why = [(*row, reasons[one.name]) for row, one in zip(rows, entries, strict=True)]
                 shown = table((*header, "why"), why, look)
-            for line in shown:
-                terminal.print_note(line)
+            terminal.print_notes(shown)
 
     def _number(self, entries: Sequence[ParameterChange]) -> str:
         from mrtuner.change.catalog import owner_of

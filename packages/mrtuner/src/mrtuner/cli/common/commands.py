@@ -104,7 +104,8 @@ class Commands(click.Group):
         super().__init__(
             name, context_settings=dict(_CONTEXT), epilog=exit_codes.EXPLAINED, **kwargs
         )
-        self.params += [version_option(), debug_option()]
+        click.version_option(__version__, message="mrtuner %(version)s")(self)
+        self.params.append(debug_option())
         self.summaries = summaries
         self.sections = sections or {"Commands": " ".join(summaries)}
         self.package = package
@@ -208,14 +209,6 @@ class Commands(click.Group):
         return sys.exit(_exit_code(run)) if standalone_mode else run()
 
 
-def version_option() -> click.Option:
-    """The --version of the group."""
-    return click.Option(
-        ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version,
-        help="Show the version and exit.",
-    )  # fmt: skip
-
-
 def debug_option() -> click.Option:
     """The --debug of the group and of every command."""
     return click.Option(
@@ -234,7 +227,8 @@ def _exit_code(run: Callable[[], Any]) -> int:
         click.echo(error.ctx.get_help())
         return 0
     except click.NoSuchOption as error:
-        known = [name for one in _parameters(error) for name in one.opts]
+        options = error.ctx.command.get_params(error.ctx) if error.ctx else []
+        known = [name for one in options for name in one.opts]
         print_error(f"no such option {error.option_name!r}{_suggestion(error.option_name, known)}",
                  _usage_hint(error))  # fmt: skip
         return error.exit_code
@@ -254,12 +248,6 @@ def _remember(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
         ctx.meta[_DEBUG] = True
 
 
-def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
-        click.echo(f"mrtuner {__version__}")
-        ctx.exit()
-
-
 def _trace(ctx: click.Context) -> None:
     if ctx.meta.get(_DEBUG):
         import traceback
@@ -276,10 +264,6 @@ def _lowered(message: str) -> str:
 def _usage_hint(error: click.UsageError) -> str:
     path = error.ctx.command_path if error.ctx else "mrtuner"
     return f"Run {path} --help for examples and options."
-
-
-def _parameters(error: click.UsageError) -> list[click.Parameter]:
-    return error.ctx.command.get_params(error.ctx) if error.ctx else []
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:

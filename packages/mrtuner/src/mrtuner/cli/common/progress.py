@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.cli.common import terminal
 from mrtuner.escape import printable
@@ -19,21 +19,8 @@ if TYPE_CHECKING:
 _LASTING: Final = frozenset({"announced", "measured", "repeating", "note"})
 
 
-class Bar(Protocol):
-    """Shows the progress of some work."""
-
-    def move(self, done: float, of: float, text: str = "", /) -> None:
-        """Show `done` out of `of` as done, with `text` next to the bar."""
-
-    def note(self, text: str, /) -> None:
-        """Print a line that stays, on a terminal too."""
-
-    def line(self, text: str, /) -> None:
-        """Print a line if there is no bar, unless it repeats the previous one."""
-
-
 @contextmanager
-def bar() -> Iterator[Bar]:
+def bar() -> Iterator[_Drawn | _Lines]:
     """A bar while the block lasts; lines of text where none can be drawn."""
     if not terminal.animated(sys.stderr):
         yield _Lines()
@@ -62,16 +49,20 @@ def of_measurement() -> Iterator[Callable[[Event], None]]:
 
 
 class _Drawn:
+    """Shows the progress of some work as a bar."""
+
     def __init__(self, drawn: Progress) -> None:
         self.drawn, self.task = drawn, drawn.add_task("starting", total=None)
 
     def move(self, done: float, of: float, text: str = "", /) -> None:
+        """Show `done` out of `of` as done, with `text` next to the bar."""
         from rich.text import Text
 
         what = Text(printable(text)).markup
         self.drawn.update(self.task, completed=done, total=of, description=what)
 
     def note(self, text: str, /) -> None:
+        """Print a line that stays."""
         from rich.text import Text
 
         self.drawn.console.print(Text(printable(f"  {text}")))
@@ -81,6 +72,8 @@ class _Drawn:
 
 
 class _Lines:
+    """Shows the progress of some work in lines of text."""
+
     def __init__(self) -> None:
         self.where = self.last = ""
 
@@ -91,6 +84,7 @@ class _Lines:
         terminal.print_note(f"  {self.where}{text}")
 
     def line(self, text: str, /) -> None:
+        """Print a line, unless it repeats the previous one."""
         if text != self.last:
             terminal.print_note(f"  {text}")
             self.last = text

@@ -44,6 +44,11 @@ def print_note(text: str = "") -> None:
     click.echo(line(text), err=True)
 
 
+def print_notes(lines: Iterable[str]) -> None:
+    for text in lines:
+        print_note(text)
+
+
 def line(text: str) -> str:
     """Return a line that is safe to print: its only escape sequences are our own colours.
 

@@ -66,5 +66,4 @@ def command(
         terminal.document(settings_document(made))
         return
     click.echo(made.text + made.sysctl, nl=False)
-    for line in text.settings(made):
-        terminal.print_note(line)
+    terminal.print_notes(text.settings(made))

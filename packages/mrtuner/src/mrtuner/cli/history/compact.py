@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -30,16 +30,16 @@ def command(directory: Path | None, everything: bool, max_size: str | None, as_j
     prerequisites.require("duckdb")
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import HistoryCompacted
+    from mrtuner.history.moments import timestamp
     from mrtuner.history.store import opening, retention, sealing
     from mrtuner.history.store.writer import Writer
     from mrtuner.units import parse_bytes, pretty_bytes
 
     place = history_directory(directory)
     largest = None if max_size is None else int(parse_bytes(max_size))
-    db = opening.for_reading(place)
-    sources = [source for source in opening.sources(db) if source.declaration]
-    db.close()
-    now = time.time_ns() // 1000
+    with closing(opening.for_reading(place)) as db:
+        sources = [source for source in opening.sources(db) if source.declaration]
+    now = timestamp()
     with Writer(place, sources) as writer:
         moved = sealing.move_to_parquet(writer, now, everything=everything)
         merged = sealing.compact(writer, now)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from mrtuner.described import Doc
 from mrtuner.history.analysis.coverage import Recorded
-from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, from_minute, source_named
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, from_minute
 from mrtuner.history.reading import History
 
 #: More than this many intervals without a sample are a gap.
@@ -25,7 +25,7 @@ class HistoryGap:
 
 def longest_pause(history: History, source: str) -> float:
     """Return how long a source may go without a sample before that is a gap [s]."""
-    return max(GAP * source_named(history, source).interval, 60.0)
+    return max(GAP * history.source(source).interval, 60.0)
 
 
 def gaps(history: History, about: HistoryPeriod) -> tuple[HistoryGap, ...]:

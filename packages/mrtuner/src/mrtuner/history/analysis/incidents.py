@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 from mrtuner.described import Doc
 from mrtuner.history.analysis.changes import HistoryChange, changes
-from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled, source_named
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.analysis.plans import plan_changed
 from mrtuner.history.identity import settings
 from mrtuner.history.reading import History
@@ -172,7 +172,7 @@ def _named(change: HistoryChange) -> str:
 
 def _longest(history: History, name: str) -> float:
     """Return the longest time between two samples of a source [s]; a longer one is a gap."""
-    return _LATE * MOST * source_named(history, name).interval
+    return _LATE * MOST * history.source(name).interval
 
 
 def _near(
@@ -202,7 +202,7 @@ def _divided(
 def _lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     if not as_sampled(history, "sessions", about):
         return
-    interval, longest = source_named(history, "sessions").interval, _longest(history, "sessions")
+    interval, longest = history.source("sessions").interval, _longest(history, "sessions")
     # What went on during a gap is unknown: after one, a sample is as the first.
     rows = history.rows(
         f"""SELECT time, pid, application, role, backend_type, state, wait_event, query_id,

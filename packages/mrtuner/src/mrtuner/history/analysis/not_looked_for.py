@@ -9,7 +9,7 @@ from typing import Final
 from mrtuner.history.analysis.coverage import Recorded, recorded, seconds_of
 from mrtuner.history.analysis.gaps import HistoryGap, gaps, gaps_of, longest_pause
 from mrtuner.history.analysis.incidents import searched, without_usual
-from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled, source_named
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.reading import History
 from mrtuner.units import pretty_duration
 from mrtuner.wording import enumerated
@@ -47,7 +47,7 @@ def _not_looked_for(history: History, about: HistoryPeriod) -> Iterator[str]:
         if not history.has(name) or seconds_of(history, within, name) is None:
             yield f"{name} were not recorded: {what} are not looked for"
         elif not as_sampled(history, name, within):
-            kept = pretty_duration(source_named(history, name).keep)
+            kept = pretty_duration(history.source(name).keep)
             yield f"{name} older than {kept} are kept as summaries: {what} are not looked for"
         elif times := list(_alone(history, name, within, found, missing)):
             more = [f"{len(times) - _MOST_GAPS} more times"] if len(times) > _MOST_GAPS else []

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Final
 
 from mrtuner.described import Doc
 from mrtuner.errors import UsageError
-from mrtuner.history.instances import require_instance
 from mrtuner.history.reading import History
-from mrtuner.history.recording.source import Source
 from mrtuner.history.store.layout import rollup_view
+from mrtuner.history.store.opening import require_instance
 
 #: The rows of a period, and those of one instance in it.
 DURING: Final = "time >= $begin AND time < $end"
@@ -81,7 +80,7 @@ def since_recorded(history: History, about: HistoryPeriod) -> HistoryPeriod:
 
 def view_for(history: History, name: str, begin: datetime) -> str:
     """Return the view of a source that reaches back to `begin`: as sampled, or summarized."""
-    source = source_named(history, name)
+    source = history.source(name)
     newest = history.newest()
     if newest is None:
         return name
@@ -92,18 +91,6 @@ def view_for(history: History, name: str, begin: datetime) -> str:
 def as_sampled(history: History, name: str, about: HistoryPeriod) -> bool:
     """Whether a source was recorded, and a period is covered by its rows as sampled."""
     return history.has(name) and view_for(history, name, about.begin) == name
-
-
-def source_named(history: History, name: str) -> Source:
-    """The source of a store with this name.
-
-    Raises:
-        UsageError: there is none.
-    """
-    for source in history.sources:
-        if source.name == name:
-            return source
-    raise UsageError(f"the store has no {name}", "Record them, or name another directory.")
 
 
 def from_minute(about: HistoryPeriod) -> dict[str, Any]:
@@ -122,7 +109,7 @@ def counted_in(
 
     The whole steps of a long period are read from their summary.
     """
-    source = source_named(history, name)
+    source = history.source(name)
     rollup, step = rollup_view(source), source.rollup.seconds
     asked = f"SELECT {columns} FROM {{}} WHERE {IN_PERIOD}"
     if view_for(history, name, about.begin) == rollup:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 
 from mrtuner.described import Doc, document_name
 from mrtuner.history.analysis.gaps import longest_pause
-from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, source_named, view_for
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, view_for
 from mrtuner.history.reading import History
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store import summaries
@@ -309,7 +309,7 @@ def _view(history: History, over: Grid, name: str, asked: str = "") -> str:
 
     `asked` is SQL that contains the columns to be read.
     """
-    source = source_named(history, name)
+    source = history.source(name)
     columns = _columns(source, asked)
     for one in summaries.of_source(name):
         if one.by and columns <= set(one.by) and over.step % one.step.seconds == 0:
@@ -353,7 +353,7 @@ def _view_of(
     """Return the view to query, and the condition on its rows."""
     asked = " ".join([by, *(measure.columns for measure in measures)])
     view = _view(history, over, source, f"{asked} {where}")
-    of = source_named(history, source)
+    of = history.source(source)
     if view == rollup_view(of) and not _columns(of, asked):
         for one in summaries.of_source(source):
             # It has just these rows, without the columns in the condition.

@@ -120,7 +120,10 @@ def _batches(
                 samples.append(recorder.sample(at, "machine", list(_described(machine))))
         yield Batch(
             instance=INSTANCE,
-            identity=_identity(recorder.start) if number == 0 else None,
+            identity=Identity(
+                version_num=VERSION, started=f"{recorder.start - timedelta(days=900)}",
+                system=None, standby=False,
+            ) if number == 0 else None,
             samples=tuple(samples),
             texts={load.query_id: load.text for load in LOADS} if number == 0 else {},
             events=tuple(
@@ -181,12 +184,6 @@ def _held_for(forgotten: tuple[datetime, datetime] | None, at: datetime) -> floa
     if forgotten is None or not forgotten[0] < at < forgotten[1]:
         return 0.0
     return (at - forgotten[0]).total_seconds()
-
-
-def _identity(start: datetime) -> Identity:
-    return Identity(
-        version_num=VERSION, started=f"{start - timedelta(days=900)}", system=None, standby=False
-    )
 
 
 def _micro(at: datetime) -> int:

@@ -52,10 +52,11 @@ def _shown(
 
     def series(column: Column) -> PanelSeries:
         name = column.name.removesuffix("_ms")
+        units = _RATES if column.kind is Kind.COUNTER else _GAUGES
         return PanelSeries(
             expression=_expression(source, column, by, top, hourly=hourly),
             legend=f"{name} {rows}".strip() if several or not by else rows,
-            unit="short" if hourly else _unit(column),
+            unit="short" if hourly else units[column.unit],
             interval=built_in()[source].interval,
             about=f"{name}: {column.help}" if several or line else column.help,
             line=line,
@@ -80,10 +81,6 @@ def _expression(
 _GAUGES: Final = {"bytes": "bytes", "s": "s", None: "short"}
 _RATES: Final = {"bytes": "Bps", "ms": "percentunit", "s": "percentunit", "blocks": "ops",
                  None: "ops"}  # fmt: skip
-
-
-def _unit(column: Column) -> str:
-    return (_RATES if column.kind is Kind.COUNTER else _GAUGES)[column.unit]
 
 
 _LOAD: Final = PanelSeries(
@@ -151,7 +148,6 @@ ROWS: Final = {
         Panel("Time since the last sample", (_LAG,)),
     ),
 }  # fmt: skip
-PANELS: Final = tuple(panel for panels in ROWS.values() for panel in panels)
 _WIDTH, _WIDE, _HIGH = 24, 12, 8
 
 

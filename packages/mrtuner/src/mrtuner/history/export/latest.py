@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -69,8 +70,7 @@ def latest(directory: Path, now: float, *, most_rows: int = MOST_ROWS) -> Iterat
     Raises:
         UsageError: there is no store, or it is damaged.
     """
-    db = opening.for_reading(directory)
-    try:
+    with closing(opening.for_reading(directory)) as db:
         db.execute("BEGIN")
         up = _up(db, now)
         for source in opening.sources(db):
@@ -81,8 +81,6 @@ def latest(directory: Path, now: float, *, most_rows: int = MOST_ROWS) -> Iterat
         yield from _servers(db, now, up)
         yield from _lag(db, now)
         yield from _load(db, now)
-    finally:
-        db.close()
 
 
 def _of_source(
@@ -110,11 +108,8 @@ def _of_source(
             continue
         given = [(json.loads(text), *more) for _, text, *more in found]
         if len(given) > most_rows:
-            yield Figure(
-                name=ROWS_LEFT_OUT, help=OWN[ROWS_LEFT_OUT], unit=None,
-                cumulative=False, labels={"instance": instance, "source": source.name},
-                value=len(given) - most_rows, at=given[0][-1] / MICRO,
-            )  # fmt: skip
+            beyond, at = len(given) - most_rows, given[0][-1] / MICRO
+            yield _own(ROWS_LEFT_OUT, beyond, at, instance=instance, source=source.name)
             given.sort(key=lambda row: _size(source, row[0]), reverse=True)
         for values, reset, started, at in given[:most_rows]:
             since = _seconds(reset) or _seconds(started)
@@ -176,17 +171,12 @@ def _up(db: sqlite3.Connection, now: float) -> dict[str, bool]:
 
 def _servers(db: sqlite3.Connection, now: float, up: Mapping[str, bool]) -> Iterator[Figure]:
     """Yield whether each server answers, and what it is, with the value 1."""
-
-    def told(name: str, value: int, **labels: str) -> Figure:
-        return Figure(name=name, help=OWN[name], unit=None, cumulative=False, labels=labels,
-                      value=value, at=now)  # fmt: skip
-
     for instance, answers in sorted(up.items()):
-        yield told(UP, int(answers), instance=instance)
+        yield _own(UP, int(answers), now, instance=instance)
     rows = db.execute("SELECT instance, version_num, standby FROM last_identity ORDER BY 1")
     for instance, version, standby in rows:
         role = "standby" if standby else "primary"
-        yield told(SERVER, 1, instance=instance, version=_version(version), role=role)
+        yield _own(SERVER, 1, now, instance=instance, version=_version(version), role=role)
 
 
 def _version(number: int) -> str:
@@ -201,11 +191,7 @@ def _version(number: int) -> str:
 def _lag(db: sqlite3.Connection, now: float) -> Iterator[Figure]:
     rows = db.execute("SELECT instance, source, at FROM last_sample ORDER BY 1, 2")
     for instance, source, at in rows:
-        yield Figure(
-            name=LAG, help=OWN[LAG], unit="s",
-            cumulative=False, labels={"instance": instance, "source": source},
-            value=max(0.0, now - at / MICRO), at=now,
-        )  # fmt: skip
+        yield _own(LAG, max(0.0, now - at / MICRO), now, instance=instance, source=source)
 
 
 def _load(db: sqlite3.Connection, now: float) -> Iterator[Figure]:
@@ -228,8 +214,12 @@ def _load(db: sqlite3.Connection, now: float) -> Iterator[Figure]:
     )
     for instance, wait, count in rows:
         if beats.get(instance):
-            yield Figure(
-                name=LOAD, help=OWN[LOAD], unit=None,
-                cumulative=False, labels={"instance": instance, "wait_type": wait},
-                value=count / beats[instance], at=now,
-            )  # fmt: skip
+            yield _own(LOAD, count / beats[instance], now, instance=instance, wait_type=wait)
+
+
+def _own(name: str, value: float, at: float, **labels: str) -> Figure:
+    """Return a figure that is no column of a source."""
+    return Figure(
+        name=name, help=OWN[name], unit="s" if name == LAG else None, cumulative=False,
+        labels=labels, value=value, at=at,
+    )  # fmt: skip

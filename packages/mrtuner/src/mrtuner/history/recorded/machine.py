@@ -89,8 +89,9 @@ def host_of(known: Facts) -> Host | None:
     if not any(name in known for name in ("memory", "cpus", "kernel", "architecture")):
         return None
     scalars: dict[str, Any] = {
-        name: None if (fact := known.get(name)) is None else Fact(read(fact.value), fact.source)
+        name: Fact(read(known[name].value), known[name].source)
         for name, read in _SCALARS.items()
+        if name in known
     }
     missing = tuple(
         Missing(name.removeprefix(UNREAD), fact.value, fact.source or None)

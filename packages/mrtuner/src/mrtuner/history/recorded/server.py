@@ -15,11 +15,11 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact, Missing
 from mrtuner.history.analysis.peaks import peaks
 from mrtuner.history.analysis.period import HistoryPeriod
-from mrtuner.history.identity import identity
 from mrtuner.history.reading import History
 from mrtuner.history.recorded.counters import counters
 from mrtuner.history.recorded.machine import Facts, facts, host_of, instance_of
 from mrtuner.history.store.layout import last_value
+from mrtuner.history.store.opening import last_identity
 from mrtuner.host.model import Host
 from mrtuner.inputs import Storage
 from mrtuner.postgres.model import Activity, Origin, Platform, Server, Setting, Slot
@@ -98,7 +98,7 @@ def _host_of_class(known: Facts) -> Host | None:
     estimate = class_memory(found, instance.engine or "postgres")
     aurora = instance.engine.startswith(_AURORA)
     size = None if aurora else Bytes(instance.allocated_storage * GiB)
-    return _host(
+    return Host(
         memory=Fact(estimate.value, f"{found.name}: {estimate.source}"),
         cpus=Fact(found.vcpus, found.name),
         storage=None if aurora else Fact(Storage.EBS, "rds:DescribeDBInstances"),
@@ -110,7 +110,7 @@ def _host_of_class(known: Facts) -> Host | None:
 def _no_host(why: str | None = None) -> Host:
     """Return an unknown machine, with the options that supply the missing facts."""
     why = why or "it was not recorded: the recorder did not run on the server's host, or is older"
-    return _host(
+    return Host(
         missing=(
             Missing("memory", why, "--memory"), Missing("cpus", why, "--cpus"),
             *_missing_storage(why),
@@ -120,16 +120,6 @@ def _no_host(why: str | None = None) -> Host:
 
 def _missing_storage(why: str) -> tuple[Missing, ...]:
     return Missing("storage", why, "--storage"), Missing("disk", why, "--disk")
-
-
-def _host(**known: Any) -> Host:
-    nothing: dict[str, Any] = dict.fromkeys(
-        (
-            "memory", "cpus", "architecture", "kernel", "storage", "disk_size", "disk_free",
-            "huge_pages", "swap", "clock",
-        )
-    )  # fmt: skip
-    return Host(**(nothing | known))
 
 
 # The server.
@@ -147,7 +137,7 @@ def _server(history: History, about: HistoryPeriod, known: Facts) -> Server | No
         missing.append(Missing("peaks", error.message, hint=error.hint))
         activity = _NOTHING
     typed = _settings(settings, version // 10_000)
-    who = identity(history, about.instance)
+    who = last_identity(history.db, about.instance)
     if who is None:
         missing.append(Missing("standby", "a copy of a store does not say whether it is one"))
     now = next(_last(history, about, "connections", ("clients", "active"), "instance"), {})
@@ -220,7 +210,7 @@ def _version(
     text = settings.get("server_version_num", {}).get("value")
     if text and text.isdecimal():
         return int(text)
-    who = identity(history, about.instance)
+    who = last_identity(history.db, about.instance)
     return None if who is None else who.version_num
 
 

@@ -6,7 +6,6 @@ One after the other, so that this takes one more connection at a time, however m
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from queue import Queue
@@ -14,7 +13,7 @@ from queue import Queue
 from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.history.recording.outlet import Outlet
-from mrtuner.history.recording.rounds import PACE, Rounds
+from mrtuner.history.recording.rounds import Rounds
 from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.silence import SilentSessions
 from mrtuner.history.recording.source import Source
@@ -52,8 +51,7 @@ class DatabasesWatch:
             else:
                 self._sample(names, due)
             self.rounds.done(due)
-            if told := self.rounds.adjusted():
-                self.outlet.note(PACE, told)
+            self.rounds.adjust(self.outlet)
 
     def _databases(self) -> Sequence[str]:
         with connect(self.dsn) as conn, translated():
@@ -87,9 +85,7 @@ class DatabasesWatch:
             sampler = Sampler(conn, self.silent)
             sampler.prepare()
             for source in due:
-                begin = time.monotonic()
-                sample = sampler.sample(source)
-                self.rounds.took(source, time.monotonic() - begin)
+                sample = self.rounds.sampled(source, sampler.sample)
                 if sample is not None:
                     self._known[source.name, name] = sample
                     read.add(source.name)

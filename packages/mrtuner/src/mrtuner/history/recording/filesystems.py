@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from mrtuner.facts import Fact
-from mrtuner.history.recording.program import Place, Rows
+from mrtuner.history.recording.program import OwnProgram, Place, Rows
 from mrtuner.host.disk import disk
 from mrtuner.host.mounts import Mount, mount_of, mounts_of, place_of
 from mrtuner.host.storage import NETWORK_FILESYSTEMS
@@ -37,20 +36,16 @@ _READ_ONLY: Final = frozenset({"squashfs", "iso9660", "erofs"})
 _OWN_DEVICES: Final = frozenset({"btrfs", "zfs", "bcachefs"})
 
 
-@dataclass(frozen=True, slots=True)
-class _FilesystemsProgram:
-    declaration: str = _DECLARATION
-
-    def open(self, place: Place) -> Rows | None:
-        """Return a function that measures them; None if the server runs elsewhere."""
-        if place.postmaster is None:
-            return None
-        tree = Tree(pid=place.postmaster)
-        given = place.data_directory
-        return partial(_rows, tree, PurePosixPath(given) if given else tree.working_directory())
+def _open(place: Place) -> Rows | None:
+    """Return a function that measures them; None if the server runs elsewhere."""
+    if place.postmaster is None:
+        return None
+    tree = Tree(pid=place.postmaster)
+    given = place.data_directory
+    return partial(_rows, tree, PurePosixPath(given) if given else tree.working_directory())
 
 
-FILESYSTEMS: Final = _FilesystemsProgram()
+FILESYSTEMS: Final = OwnProgram(_DECLARATION, _open)
 
 
 def _rows(tree: Tree, data: PurePosixPath | None) -> Iterable[Mapping[str, Any]]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from mrtuner.facts import Fact
-from mrtuner.history.recording.program import Place, Rows
+from mrtuner.history.recording.program import OwnProgram, Place, Rows
 from mrtuner.host.counters import (
     OwnGroups,
     available_memory,
@@ -80,48 +80,36 @@ class _Found:
     booted: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _HostProgram:
-    declaration: str = _DECLARATION
-    of_machine: bool = True  # its own identity is `scope`
-
-    def open(self, place: Place) -> Rows | None:
-        """Find the server's disk and network interface; None if it runs elsewhere."""
-        if place.postmaster is None:
-            return None
-        tree = Tree(pid=place.postmaster)
-        given = place.data_directory
-        directory = PurePosixPath(given) if given else tree.working_directory()
-        devices = layers(tree, directory) if directory else ()
-        usable, _ = cpus(tree)
-        found = _Found(
-            tree=tree,
-            device=devices[0] if devices else None,
-            interface=default_interface(tree),
-            groups=own_groups(tree),
-            cpus=usable.value if isinstance(usable, Fact) else None,
-            booted=boot_time(tree),
-        )
-        return partial(_rows, found)
+def _open(place: Place) -> Rows | None:
+    """Find the server's disk and network interface; None if it runs elsewhere."""
+    if place.postmaster is None:
+        return None
+    tree = Tree(pid=place.postmaster)
+    given = place.data_directory
+    directory = PurePosixPath(given) if given else tree.working_directory()
+    devices = layers(tree, directory) if directory else ()
+    usable, _ = cpus(tree)
+    found = _Found(
+        tree=tree,
+        device=devices[0] if devices else None,
+        interface=default_interface(tree),
+        groups=own_groups(tree),
+        cpus=usable.value if isinstance(usable, Fact) else None,
+        booted=boot_time(tree),
+    )
+    return partial(_rows, found)
 
 
-HOST: Final = _HostProgram()
+HOST: Final = OwnProgram(_DECLARATION, _open, of_machine=True)  # its own identity is `scope`
 
 
 def _rows(of: _Found) -> Iterable[Mapping[str, Any]]:
     tree, device, interface = of.tree, of.device, of.interface
     times, disk = cpu_times(tree), None if device is None else counted(tree, device)
     carried = None if interface is None else traffic(tree, interface)
-    waited, group = pressure(tree), group_usage(tree, of.groups)
     row: dict[str, Any] = {
         "scope": f"{of.booted} {device} {interface}",
-        "waited_cpu": waited.get("cpu"),
-        "waited_io": waited.get("io"),
-        "waited_memory": waited.get("memory"),
         "context_switches": context_switches(tree),
-        "group_cpu": group.cpu,
-        "group_throttled": group.throttled,
-        "group_memory": group.memory,
         "cpus": of.cpus,
         "memory_available": available_memory(tree),
         "device": None if device is None else device.name,
@@ -134,16 +122,10 @@ def _rows(of: _Found) -> Iterable[Mapping[str, Any]]:
             "cpu_steal": times.steal,
             "cpu_idle": times.idle,
         }
+    row |= {f"waited_{name}": seconds for name, seconds in pressure(tree).items()}
+    row |= {f"group_{name}": used for name, used in asdict(group_usage(tree, of.groups)).items()}
     if disk is not None:
-        row |= {
-            "disk_reads": disk.reads,
-            "disk_writes": disk.writes,
-            "disk_read_bytes": disk.read_bytes,
-            "disk_written_bytes": disk.written_bytes,
-            "disk_read_time": disk.read_time,
-            "disk_write_time": disk.write_time,
-            "disk_queued_time": disk.queued_time,
-        }
+        row |= {f"disk_{name}": counter for name, counter in asdict(disk).items()}
     if carried is not None:
         row |= {"received_bytes": carried.received, "sent_bytes": carried.sent}
     yield {name: row.get(name) for name in _NAMES}

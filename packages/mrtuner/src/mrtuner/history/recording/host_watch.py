@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable
 from queue import Queue
 
 from mrtuner.facts import Missing
 from mrtuner.history.recording.outlet import Outlet
 from mrtuner.history.recording.program import Place
-from mrtuner.history.recording.rounds import PACE, Rounds
+from mrtuner.history.recording.rounds import Rounds
 from mrtuner.history.recording.sampler import Programs, SourceSample
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store.writer import Batch
@@ -62,8 +61,7 @@ class HostWatch:
         samples = [sample for source in due if (sample := self._sampled(programs, source))]
         self.rounds.done(due)
         self.missing = tuple(programs.missing.values())
-        if told := self.rounds.adjusted():
-            self.outlet.note(PACE, told)
+        self.rounds.adjust(self.outlet)
         if samples:
             self.outlet.send(samples)
 
@@ -72,7 +70,4 @@ class HostWatch:
         pid = programs.place.postmaster
         if pid is not None and not source.of_machine and not is_postgres(pid):
             return None
-        begin = time.monotonic()
-        sample = programs.sample(source)
-        self.rounds.took(source, time.monotonic() - begin)
-        return sample
+        return self.rounds.sampled(source, programs.sample)

@@ -8,13 +8,13 @@ instance is described by what AWS says of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.facts import Fact
-from mrtuner.history.recording.program import Place, Rows
+from mrtuner.history.recording.program import OwnProgram, Place, Rows
 from mrtuner.host.model import Host
 
 if TYPE_CHECKING:
@@ -42,18 +42,14 @@ OF_RDS: Final = (
 _DESCRIBED: Final = "rds:DescribeDBInstances"
 
 
-@dataclass(frozen=True, slots=True)
-class _MachineProgram:
-    declaration: str = _DECLARATION
-
-    def open(self, place: Place) -> Rows | None:
-        """Return a function that reads the server's machine; None if it is not this one."""
-        if place.postmaster is None:
-            return None
-        return partial(_read, place.postmaster, place.data_directory)
+def _open(place: Place) -> Rows | None:
+    """Return a function that reads the server's machine; None if it is not this one."""
+    if place.postmaster is None:
+        return None
+    return partial(_read, place.postmaster, place.data_directory)
 
 
-MACHINE: Final = _MachineProgram()
+MACHINE: Final = OwnProgram(_DECLARATION, _open)
 
 
 def _read(postmaster: int, data_directory: str | None) -> Iterable[Mapping[str, Any]]:

@@ -8,7 +8,7 @@ of a region. CloudWatch counts each metric that is requested: 19 metrics every f
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from queue import Queue
@@ -19,7 +19,7 @@ from mrtuner.aws.session import Account, client
 from mrtuner.errors import MrTunerError
 from mrtuner.history.recording.machine import rows_of_instance
 from mrtuner.history.recording.outlet import Outlet, Tell
-from mrtuner.history.recording.sampler import Row, SourceSample
+from mrtuner.history.recording.sampler import Row, SourceSample, Values
 from mrtuner.history.recording.source import Source, built_in, parse
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.writer import Batch
@@ -145,7 +145,11 @@ class CloudWatchThread:
     def _first(self, last: int | None) -> datetime:
         """Return from when to ask: after the last point, but at most `_CAUGHT_UP` back."""
         earliest = self.clock() - (_FIRST if last is None else _CAUGHT_UP)
-        return earliest if last is None else max(earliest, _time(last) + _STEP)
+        return (
+            earliest
+            if last is None
+            else max(earliest, datetime.fromtimestamp(last // MICRO, UTC) + _STEP)
+        )
 
     def ask(self) -> None:
         """Get the points and events since the last call, and hand them over."""
@@ -162,10 +166,8 @@ class CloudWatchThread:
         """Record the class and volume of each instance, on which its limits depend."""
         for name, outlet in self.outlets.items():
             found = rds.instance(self.fleet.service, name)
-            rows = tuple(
-                Row(values=tuple(row.values()), reset=None) for row in rows_of_instance(found)
-            )
-            outlet.send([_described(rows, self.clock())])
+            rows = (tuple(row.values()) for row in rows_of_instance(found))
+            outlet.send([_sample(built_in()["machine"], self.clock(), rows)])
 
     def _points(self, until: datetime) -> None:
         metrics = {metric: column for column, metric in METRICS.items()}
@@ -182,8 +184,11 @@ class CloudWatchThread:
                 points = found[cloudwatch.Wanted(instance=name, metric=metric)]
                 for at, value in zip(points.times, points.values, strict=True):
                     rows.setdefault(at.astimezone(UTC), {})[column] = value
-            fresh = [(at, row) for at, row in sorted(rows.items()) if at >= self.since[name]]
-            if fresh and outlet.send([_sample(at, row) for at, row in fresh]):
+            fresh = [
+                (at, tuple(map(row.get, _COLUMNS))) for at, row in sorted(rows.items())
+                if at >= self.since[name]
+            ]  # fmt: skip
+            if fresh and outlet.send([_sample(CLOUDWATCH, at, [row]) for at, row in fresh]):
                 self.since[name] = fresh[-1][0] + _STEP
 
     def _events(self, until: datetime) -> None:
@@ -200,26 +205,15 @@ class CloudWatchThread:
             outlet.send()
 
 
-def _sample(at: datetime, row: Mapping[str, float]) -> SourceSample:
-    values = tuple(row.get(column) for column in _COLUMNS)
+def _sample(source: Source, at: datetime, rows: Iterable[Values]) -> SourceSample:
     return SourceSample(
-        source=CLOUDWATCH, at=_micro(at), monotonic=at.timestamp(), cost=0.0,
-        rows=(Row(values=values, reset=None),),
+        source=source, at=_micro(at), monotonic=at.timestamp(), cost=0.0,
+        rows=tuple(Row(values=values, reset=None) for values in rows),
     )  # fmt: skip
-
-
-def _described(rows: tuple[Row, ...], at: datetime) -> SourceSample:
-    return SourceSample(
-        source=built_in()["machine"], at=_micro(at), monotonic=at.timestamp(), cost=0.0, rows=rows
-    )
 
 
 def _micro(at: datetime) -> int:
     return int(at.timestamp()) * MICRO
-
-
-def _time(at: int) -> datetime:
-    return datetime.fromtimestamp(at // MICRO, UTC)
 
 
 def _utc() -> datetime:

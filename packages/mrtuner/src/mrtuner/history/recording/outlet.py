@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from queue import Full, Queue
 
 from mrtuner.facts import Missing
+from mrtuner.history.moments import timestamp
 from mrtuner.history.recording.sampler import Identity, SourceSample
 from mrtuner.history.store.writer import Batch, HistoryEvent
 
@@ -58,7 +58,3 @@ class Outlet:
             )
             self._left_out = 0
         return True
-
-
-def timestamp() -> int:
-    return time.time_ns() // 1000

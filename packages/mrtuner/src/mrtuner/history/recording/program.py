@@ -52,6 +52,15 @@ class Program(Protocol):
         """Return a function that samples a server at this place, or None if nothing can."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnProgram:
+    """A program of this package."""
+
+    declaration: str
+    open: Callable[[Place], Rows | None]
+    of_machine: bool = False
+
+
 @cache
 def programs() -> Mapping[str, Program]:
     """The programs of installed packages, by the name of their source.

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Final, Self
 
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
 from mrtuner.facts import Missing
+from mrtuner.history.moments import timestamp
 from mrtuner.history.recording.budget import BUDGET
 from mrtuner.history.recording.databases_watch import DatabasesWatch
 from mrtuner.history.recording.host_watch import HostWatch
-from mrtuner.history.recording.outlet import Outlet, Tell, timestamp
-from mrtuner.history.recording.rounds import PACE, Rounds
+from mrtuner.history.recording.outlet import Outlet, Tell
+from mrtuner.history.recording.rounds import Rounds
 from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.silence import SILENCE, SilentSessions
 from mrtuner.history.recording.source import CONNECTION, Source
@@ -99,7 +100,7 @@ def record(
         MrTunerError: `stop` was set while nothing could be written; it says what was lost.
     """
     limits = limits or RecordingLimits()
-    tell = tell or _silent
+    tell = tell or (lambda _: None)
     known = managed.instances if managed else ()
     queue: Queue[Batch] = Queue(maxsize=_AHEAD * (len(instances) + len(known)))
     sampled = [source for source in writer.sources if source.queries or source.program]
@@ -152,10 +153,6 @@ def _while_any_runs(threads: Sequence[threading.Thread], stop: threading.Event) 
     end = time.monotonic() + _LAST_SAMPLES
     while time.monotonic() < end and any(thread.is_alive() for thread in threads):
         yield
-
-
-def _silent(_sentence: str) -> None:
-    """Report nothing."""
 
 
 def _taken(queue: Queue[Batch]) -> list[Batch]:
@@ -377,26 +374,20 @@ class _Watch:
         self.rounds.begin()
         while not self.stop.wait(self.rounds.wait):
             due = self.rounds.due()
-            samples = [sample for source in due if (sample := self._sampled(sampler, source))]
+            taken = (self.rounds.sampled(source, sampler.sample) for source in due)
+            samples = [sample for sample in taken if sample]
             self.rounds.done(due)
             texts = self._texts(sampler, samples)
             missing = [*sampler.missing.values(), *self._missing_elsewhere()]
             if not self.outlet.send(samples, texts, missing):
                 self.known_texts -= texts.keys()
-            if told := self.rounds.adjusted():
-                self.outlet.note(PACE, told)
+            self.rounds.adjust(self.outlet)
 
     def _missing_elsewhere(self) -> Iterator[Missing]:
         """Yield what the other threads of this instance cannot read."""
         yield from self.host.missing
         if self.databases is not None:
             yield from self.databases.missing
-
-    def _sampled(self, sampler: Sampler, source: Source) -> SourceSample | None:
-        begin = time.monotonic()
-        sample = sampler.sample(source)
-        self.rounds.took(source, time.monotonic() - begin)
-        return sample
 
     def _texts(self, sampler: Sampler, samples: Iterable[SourceSample]) -> dict[int, str]:
         """The texts of statements that were not seen before."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from mrtuner.history.recording.budget import Budget
+from mrtuner.history.recording.outlet import Outlet
+from mrtuner.history.recording.sampler import SourceSample
 from mrtuner.history.recording.source import Source
 
 #: The kind of the event that a source is sampled more or less often.
@@ -39,9 +41,14 @@ class Rounds:
         now = time.monotonic()
         return [self.sources[name] for name, when in self._due.items() if when <= now]
 
-    def took(self, source: Source, seconds: float) -> None:
-        """Note what a sample cost [s]."""
-        self.budget.took(source.name, seconds)
+    def sampled(
+        self, source: Source, sample: Callable[[Source], SourceSample | None]
+    ) -> SourceSample | None:
+        """Take a sample, and note what it cost."""
+        begin = time.monotonic()
+        taken = sample(source)
+        self.budget.took(source.name, time.monotonic() - begin)
+        return taken
 
     def done(self, sources: Iterable[Source]) -> None:
         """Note that these were sampled, or could not be."""
@@ -51,16 +58,14 @@ class Rounds:
                 self._due[source.name], pace.actual, time.monotonic()
             )  # fmt: skip
 
-    def adjusted(self) -> str | None:
-        """Adjust one interval to the budget, now and then; return a sentence about it."""
+    def adjust(self, outlet: Outlet) -> None:
+        """Adjust one interval to the budget, now and then; a note tells it."""
         now = time.monotonic()
-        if now - self._adjusted <= _ADJUST:
-            return None
-        self._adjusted = now
-        name = self.budget.adjust()
-        if name is None:
-            return None
-        return f"{name} is sampled every {self.budget.paces[name].actual:g} s"
+        if now - self._adjusted > _ADJUST:
+            self._adjusted = now
+            if name := self.budget.adjust():
+                actual = self.budget.paces[name].actual
+                outlet.note(PACE, f"{name} is sampled every {actual:g} s")
 
 
 def _next(due: float, interval: float, now: float) -> float:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
+from mrtuner.history.moments import timestamp
 from mrtuner.history.recording.program import Place, Rows
 from mrtuner.history.recording.source import HIDES, Source, Type
 from mrtuner.postgres.local import postmaster
@@ -284,7 +285,7 @@ def _timed(
     source: Source, read: Callable[[], tuple[Row, ...] | None], missing: dict[str, Missing]
 ) -> SourceSample | None:
     """Return what was read, with its times; None if nothing was, and `missing` says why."""
-    at, monotonic = time.time_ns() // 1000, time.monotonic()
+    at, monotonic = timestamp(), time.monotonic()
     rows = read()
     if rows is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -199,3 +199,12 @@ def explained(directory: Path) -> Iterator[None]:
             f"{path} is damaged: {error}",
             "Move it away: recording starts a new one, and the Parquet files stay readable.",
         ) from None
+
+
+def require_instance(instance: str, known: Collection[str]) -> None:
+    """Raise UsageError unless the store has an instance of this name."""
+    if instance not in known:
+        raise UsageError(
+            f"the store has no instance {instance}",
+            f"It has {', '.join(known)}." if known else "Record one first.",
+        )

@@ -27,6 +27,7 @@ from mrtuner.aws.calls import body_of, call, pages
 from mrtuner.aws.errors import AwsError
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 from mrtuner.files import replace as write_file
+from mrtuner.history.moments import timestamp
 from mrtuner.history.recording.source import Source, parse
 from mrtuner.history.store import layout, opening, sealing
 from mrtuner.history.store.parquet import File, checksum
@@ -221,7 +222,7 @@ def fetch(place: Place, directory: Path, client: Any, *, since: int = 0) -> Fetc
         for file in new:
             _download(client, place, directory / layout.LAKE, file)
         _adopt(client, place, writer, manifests, new)
-        sealing.sweep(writer, time.time_ns() // 1000)
+        sealing.sweep(writer, timestamp())
     return Fetched(writers=len(manifests), files=len(new), bytes=sum(file.bytes for file in new))
 
 

@@ -12,13 +12,13 @@ those that arrive after a file was begun are left for the next.
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from mrtuner.history.moments import timestamp
 from mrtuner.history.recording.source import Kind, Source, Type
 from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.layout import HOUR, MICRO
@@ -169,7 +169,7 @@ def retire(writer: Writer, files: Iterable[File]) -> None:
     """Take files off the list; they are deleted when no reader can have them any more."""
     writer.db.executemany(
         "UPDATE file SET retired = ? WHERE number = ?",
-        [(time.time_ns() // 1000, file.number) for file in files],
+        [(timestamp(), file.number) for file in files],
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 
 from mrtuner.errors import Refused, UsageError
 from mrtuner.facts import Missing
+from mrtuner.history.moments import timestamp
 from mrtuner.history.recording.growth import Key, by_key, grown
 from mrtuner.history.recording.incidents import change_of, incidents
 from mrtuner.history.recording.sampler import Identity, Row, SourceSample
@@ -205,7 +206,7 @@ class Writer:
                     f"DELETE FROM {table} WHERE instance = ? AND {kept}", (instance, *machine)
                 )
             # It happened since the last sample, whatever the server's clock shows.
-            at = _now() if changed.at is None else min(max(changed.at, last or 0), _now())
+            at = timestamp() if changed.at is None else min(max(changed.at, last or 0), timestamp())
             self._events([
                 HistoryEvent(at=at, instance=instance, kind=changed.kind, detail=changed.detail)
             ])  # fmt: skip
@@ -218,7 +219,7 @@ class Writer:
         asked = [source.name for source in self.sources if source.queries]
         ((found,),) = self.db.execute(
             "SELECT max(at) FROM last_sample WHERE instance = ? AND at <= ? "
-            f"AND source IN ({', '.join('?' * len(asked))})", (instance, _now(), *asked),
+            f"AND source IN ({', '.join('?' * len(asked))})", (instance, timestamp(), *asked),
         )  # fmt: skip
         return None if found is None else int(found)
 
@@ -248,9 +249,7 @@ class Writer:
     def _elapsed(self, instance: str, sample: SourceSample, clocks: _Clocks) -> float | None:
         """Return seconds since the previous sample, by the monotonic clock if possible, or None."""
         name = sample.source.name
-        before = self.db.execute(
-            "SELECT at FROM last_sample WHERE instance = ? AND source = ?", (instance, name)
-        ).fetchone()
+        before = self.last_sample(instance, name)
         self.db.execute(
             "INSERT OR REPLACE INTO last_sample VALUES (?, ?, ?)", (instance, name, sample.at)
         )
@@ -258,8 +257,8 @@ class Writer:
         clocks.last[instance, name] = (sample.at, sample.monotonic)
         if before is None:
             return None
-        by_wall = (sample.at - before[0]) / MICRO
-        if clock is None or clock[0] != before[0]:
+        by_wall = (sample.at - before) / MICRO
+        if clock is None or clock[0] != before:
             return _rounded(by_wall) if by_wall > 0 else None
         elapsed = sample.monotonic - clock[1]
         if abs(by_wall - elapsed) > _JUMP:
@@ -350,10 +349,6 @@ def _shape(source: Source) -> str:
 def _rounded(seconds: float) -> float:
     """Round to 10 ms, or 1 ms up to half a second: few different values take little room."""
     return round(seconds, 2 if seconds > 0.5 else 3)
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
 
 
 def _locked(path: Path) -> int:

@@ -83,10 +83,7 @@ def _pairs_picture(one: series.LoadFinding, seen: ProofEvidence, number: int) ->
     duel = charts.Duel(
         name_a=seen.a,
         name_b=seen.b,
-        blocks=[
-            charts.ChartPair(number=block.number, a=block.a.run.tps, b=block.b.run.tps)
-            for block in seen.blocks
-        ],
+        blocks=[(block.number, block.a.run.tps, block.b.run.tps) for block in seen.blocks],
         ratio=found.ratio,
         low=found.low,
         high=found.high,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 from mrtuner.history.analysis.coverage import recorded, seconds_of
 from mrtuner.history.analysis.period import HistoryPeriod
-from mrtuner.history.analysis.series import ChartLine, Grid, Kind, Measure, rate, shifted, split
+from mrtuner.history.analysis.series import ChartLine, Kind, Measure, rate, shifted
 from mrtuner.history.analysis.statements import HistoryStatementChange, statement_changes
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.web.period import usual_comparison
@@ -45,7 +46,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         Chart(name=name, title=title, unit=unit, series=[
             ChartLine(label, one.values)
             for label, grid in (("after", view.grid), ("before", earlier))
-            for one in _whole(view, grid, source, measure, where)
+            for one in replace(view, grid=grid).split(source, measure, "''", where=where)
         ])
         for name, title, unit, source, measure, where in (
             ("load", "Active sessions", "sessions", "sessions", Measure(Kind.NUMBER), AT_WORK),
@@ -81,10 +82,6 @@ def _statements(view: View, before: HistoryPeriod, title: str) -> Table:
 
 def _span(begin: datetime, end: datetime) -> str:
     return f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
-
-
-def _whole(view: View, over: Grid, source: str, measure: Measure, where: str) -> list[ChartLine]:
-    return split(view.history, over, source, measure, "''", where=where) if view.has(source) else []
 
 
 def _row(of: HistoryStatementChange) -> dict[str, Any]:

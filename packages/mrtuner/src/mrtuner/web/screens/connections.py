@@ -75,7 +75,10 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             name="log", title="Errors in the log, by severity", unit="/min", stacked=True,
             missing=_NO_LOG, series=view.lines("log_errors", _per_minute(SEVERITIES)),
         ),
-        _deadlocks_and_refusals(view),
+        Chart(
+            name="log_kinds", title="Deadlocks, cancelled and refused, in the log", unit="/min",
+            missing=_NO_LOG, series=view.lines("log_errors", _per_minute(_KINDS)),
+        ),
     ]  # fmt: skip
     return charts, [
         blocking(view.history, view.grid.parameters),
@@ -83,36 +86,26 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     ]  # fmt: skip
 
 
-def _deadlocks_and_refusals(view: View) -> Chart:
-    return Chart(
-        name="log_kinds", title="Deadlocks, cancelled and refused, in the log", unit="/min",
-        missing=_NO_LOG, series=view.lines("log_errors", _per_minute(_KINDS)),
-    )  # fmt: skip
-
-
 def _per_minute(columns: Mapping[str, str]) -> dict[str, Measure]:
     return {words: rate(column, scale=_PER_MINUTE) for words, column in columns.items()}
 
 
 def _oldest(view: View) -> Sequence[dict[str, Any]]:
-    return _sessions(
-        view,
+    """Sampled rows of sessions, which are kept for a shorter time than their summary."""
+    if not view.has("sessions"):
+        return ()
+    return view.history.rows(
         f"""SELECT max(time) AS time, s.pid::VARCHAR AS pid, role, application,
                    arg_max(state, time) AS state,
                    max(s.transaction_seconds) AS transaction_seconds,
                    arg_max(s.query_id, time)::VARCHAR AS query_id, arg_max(t.text, time) AS text
             FROM sessions AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
-            WHERE {{}} AND s.transaction_seconds > 0
+            WHERE {IN_PERIOD} AND s.transaction_seconds > 0
             GROUP BY s.pid, role, application
             ORDER BY transaction_seconds DESC, s.pid LIMIT {_MOST}""",
+        view.grid.parameters,
+        inside=True,
     )
-
-
-def _sessions(view: View, sql: str) -> Sequence[dict[str, Any]]:
-    """Query sampled rows of sessions, which are kept for a shorter time than their summary."""
-    if not view.has("sessions"):
-        return ()
-    return view.history.rows(sql.format(IN_PERIOD), view.grid.parameters, inside=True)
 
 
 SCREEN: Final = Screen(

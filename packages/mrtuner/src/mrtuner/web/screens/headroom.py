@@ -15,7 +15,7 @@ from mrtuner.history.analysis.series import ChartLine, Kind, Measure
 from mrtuner.limits.assess import Limits
 from mrtuner.limits.ceilings import Resource
 from mrtuner.web.screens.ceiling_tables import tables
-from mrtuner.web.screens.screen import Chart, Screen, Table, View, highest
+from mrtuner.web.screens.screen import Chart, Screen, Table, View, highest, known
 
 _COLUMNS: Final = (
     ("resource", "Resource", "text"),
@@ -49,7 +49,7 @@ _FREEZE: Final = (
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     parts = list(configurations(view.history, view.about))
     found = [one.judged for one in parts if one.judged is not None]
-    known = [one.limits for one in found if one.limits is not None]
+    limits = [one.limits for one in found if one.limits is not None]
     ids = _transaction_ids(view)
     lines = _lines(view)
     shares = over_time(view.history, view.grid, lines, parts)
@@ -59,13 +59,13 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             help="Each moment is divided by the limit of that moment.",
             series=[one.series for one in shares], limits=[("limit", 1.0)],
         ),
-        *_of_host(lines, known),
+        *_of_host(lines, limits),
         Chart(
             name="connections", title="Sessions of clients", unit="sessions",
-            series=_known(
+            series=known(
                 view.lines("connections", {"clients": Measure(Kind.HIGHEST, "clients")})
             ) or view.lines("cloudwatch", {"clients": Measure(Kind.HIGHEST, "connections")}),
-            **_ceilings(known, frozenset({Resource.CONNECTIONS})),
+            **_ceilings(limits, frozenset({Resource.CONNECTIONS})),
         ),
         ids,
     ]  # fmt: skip
@@ -114,17 +114,13 @@ def _lines(view: View) -> dict[str, list[ChartLine]]:
             for line, measure in chart.by(source).items()
         }
         numbered = {str(number): measure for number, measure in enumerate(measures.values())}
-        series = _known(view.lines(source, numbered))
+        series = known(view.lines(source, numbered))
         found: dict[str, list[ChartLine]] = {}
         for (chart, line), one in zip(measures, series, strict=False):
             found.setdefault(chart, []).append(ChartLine(line, one.values))
         if found:
             return found
     return {}
-
-
-def _known(series: list[ChartLine]) -> list[ChartLine]:
-    return series if any(v is not None for one in series for v in one.values) else []
 
 
 def _transaction_ids(view: View) -> Chart:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from mrtuner.answers.host_charts import ELSEWHERE
-from mrtuner.history.analysis.series import ChartLine, Kind, Measure, rate, ratio
-from mrtuner.web.screens.screen import Chart, Screen, Table, View
+from mrtuner.history.analysis.series import Kind, Measure, rate, ratio
+from mrtuner.web.screens.screen import Chart, Screen, Table, View, known
 
 _BY: Final = "backend_type || ', ' || context"
 _MISSING: Final = "PostgreSQL counts this since version 16"
@@ -30,25 +30,28 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             help="If client backends write, they had to make room themselves.",
             series=bytes_of["writes"], missing=_MISSING,
         ),
-        _cache_hits(view),
+        Chart(
+            name="hits", title="Found in shared_buffers", unit="share",
+            series=view.lines("databases", {
+                "hit ratio": ratio("blocks_hit", "(blocks_hit + blocks_read)"),
+            }),
+        ),
         Chart(
             name="requests", title="Requests to the disk", unit="/s", missing=ELSEWHERE,
-            series=_of_disk(
-                view,
-                host={"reads": rate("disk_reads"), "writes": rate("disk_writes")},
-                cloudwatch={"reads": _average("read_iops"), "writes": _average("write_iops")},
-            ),
+            series=known(view.lines("host", {
+                "reads": rate("disk_reads"), "writes": rate("disk_writes"),
+            })) or view.lines("cloudwatch", {
+                "reads": _average("read_iops"), "writes": _average("write_iops"),
+            }),
         ),
         Chart(
             name="latency", title="Time of a request to the disk", unit="s", missing=ELSEWHERE,
-            series=_of_disk(
-                view,
-                host={
-                    "read": ratio("disk_read_time", "disk_reads"),
-                    "write": ratio("disk_write_time", "disk_writes"),
-                },
-                cloudwatch={"read": _average("read_latency"), "write": _average("write_latency")},
-            ),
+            series=known(view.lines("host", {
+                "read": ratio("disk_read_time", "disk_reads"),
+                "write": ratio("disk_write_time", "disk_writes"),
+            })) or view.lines("cloudwatch", {
+                "read": _average("read_latency"), "write": _average("write_latency"),
+            }),
         ),
         Chart(
             name="temporary", title="Temporary files", unit="bytes/s", stacked=True,
@@ -60,23 +63,6 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 
 def _average(of: str) -> Measure:
     return Measure(Kind.AVERAGE, of)
-
-
-def _cache_hits(view: View) -> Chart:
-    hits = {"hit ratio": ratio("blocks_hit", "(blocks_hit + blocks_read)")}
-    return Chart(
-        name="hits", title="Found in shared_buffers", unit="share",
-        series=view.lines("databases", hits),
-    )  # fmt: skip
-
-
-def _of_disk(
-    view: View, host: Mapping[str, Measure], cloudwatch: Mapping[str, Measure]
-) -> Sequence[ChartLine]:
-    """Return the disk's lines from its host's kernel or, without those, from CloudWatch."""
-    found = view.lines("host", host)
-    known = any(value is not None for one in found for value in one.values)
-    return found if known else view.lines("cloudwatch", cloudwatch)
 
 
 SCREEN: Final = Screen(

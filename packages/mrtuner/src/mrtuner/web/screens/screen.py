@@ -32,7 +32,7 @@ class Chart:
     @property
     def empty(self) -> bool:
         """Whether there is nothing to draw."""
-        return not any(value is not None for one in self.series for value in one.values)
+        return not known(self.series)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +118,11 @@ class Screen:
     sources: tuple[str, ...]
     build: Callable[[View], tuple[Sequence[Chart], Sequence[Table]]] = field(repr=False)
     story: bool = False  # whether it begins with what went wrong
+
+
+def known(series: Sequence[ChartLine]) -> Sequence[ChartLine]:
+    """Return the lines if any of them has a value, else none."""
+    return series if any(value is not None for one in series for value in one.values) else ()
 
 
 def highest(series: Iterable[ChartLine]) -> float:

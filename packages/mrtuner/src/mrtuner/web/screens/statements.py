@@ -44,7 +44,10 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     if view.statement is not None:
         return _one(view, view.statement, [_row(work, covered) for work in works])
     busy = view.split("statements", rate("exec_ms", scale=_SECOND), "query_id")
-    texts = {str(work.query_id): _short(work) for work in works}
+    texts = {
+        str(work.query_id): cut(" ".join((work.text or str(work.query_id)).split()), 60)
+        for work in works
+    }
     chart = Chart(
         name="time", title="Time in statements", unit="sessions", stacked=True, missing=_MISSING,
         help="How many sessions each statement keeps busy.",
@@ -68,10 +71,6 @@ def _apart(series: Sequence[ChartLine], texts: dict[str, str]) -> Sequence[Chart
         else one
         for name, one in zip(names, series, strict=True)
     ]
-
-
-def _short(work: HistoryStatement) -> str:
-    return cut(" ".join((work.text or str(work.query_id)).split()), 60)
 
 
 def _row(work: HistoryStatement, covered: float | None) -> dict[str, Any]:

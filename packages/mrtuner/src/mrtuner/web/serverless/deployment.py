@@ -18,7 +18,7 @@ from mrtuner.aws.iam_policy import Scope, policy
 from mrtuner.errors import MissingPart, MrTunerError, Refused, UsageError
 from mrtuner.files import replace
 from mrtuner.history.store.s3 import Place
-from mrtuner.web.app import HEADERS, STATIC, tuner_page
+from mrtuner.web.app import HEADERS, STATIC, require_page, tuner_page
 
 #: Names of the architectures for Lambda, and as in names of wheels.
 ARCHITECTURES: Final = {"arm64": "aarch64", "x86_64": "x86_64"}
@@ -56,8 +56,7 @@ def write(of: Deployment, out: Path) -> int:
         MissingPart: the page has not been built, or pip is missing.
         MrTunerError: the required packages cannot be installed, or are too large for Lambda.
     """
-    if not (STATIC / "index.html").is_file():
-        raise MissingPart("the page has not been built", "In a checkout, run: make page.")
+    require_page()
     _refuse_others(out)
     texts = {"template.yaml": template(of), "README.md": _filled("README.md", of)}
     try:

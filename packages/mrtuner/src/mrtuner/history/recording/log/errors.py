@@ -10,12 +10,11 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from mrtuner.errors import MissingPart
 from mrtuner.history.recording.log.following import COLLECT, csv_records
-from mrtuner.history.recording.program import Place, Rows
+from mrtuner.history.recording.program import OwnProgram, Place, Rows
 
 _DECLARATION: Final = """
 help = "Errors in the server's log, if the recorder runs on its machine and may read the log"
@@ -52,29 +51,25 @@ _MESSAGES: Final = {
 _FINE: Final = frozenset({"00", "01", "02"})
 
 
-@dataclass(frozen=True, slots=True)
-class _LogErrorsProgram:
-    declaration: str = _DECLARATION
+def _open(place: Place) -> Rows | None:
+    """Begin at the end of the log; None if the server runs elsewhere. Raises if unreadable."""
+    if place.log is None:
+        return None
+    counts, scope = Counter[str](), f"{time.time():.0f}"
 
-    def open(self, place: Place) -> Rows | None:
-        """Begin at the end of the log; None if the server runs elsewhere. Raises if unreadable."""
-        if place.log is None:
-            return None
-        counts, scope = Counter[str](), f"{time.time():.0f}"
+    def take(form: str, text: str) -> None:
+        for severity, state, message in _RECORDS[form](text):
+            counts.update(_counted(severity, state, message))
 
-        def take(form: str, text: str) -> None:
-            for severity, state, message in _RECORDS[form](text):
-                counts.update(_counted(severity, state, message))
+    def rows() -> Iterator[Mapping[str, Any]]:
+        read_on()
+        yield {"scope": scope} | {name: counts[name] for name in _COLUMNS}
 
-        def rows() -> Iterator[Mapping[str, Any]]:
-            read_on()
-            yield {"scope": scope} | {name: counts[name] for name in _COLUMNS}
-
-        read_on = place.log.follow(take)
-        return rows
+    read_on = place.log.follow(take)
+    return rows
 
 
-LOG_ERRORS: Final = _LogErrorsProgram()
+LOG_ERRORS: Final = OwnProgram(_DECLARATION, _open)
 
 
 def _counted(severity: str, state: str, message: str) -> Iterator[str]:

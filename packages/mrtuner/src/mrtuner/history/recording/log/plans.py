@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +18,7 @@ from typing import Any, Final
 from mrtuner.errors import MissingPart
 from mrtuner.escape import printable
 from mrtuner.history.recording.log.following import COLLECT, Log, csv_records
-from mrtuner.history.recording.program import Place, Rows
+from mrtuner.history.recording.program import OwnProgram, Place, Rows
 
 _DECLARATION: Final = """
 help = "Plans that auto_explain wrote to the server's log, as shapes without literals"
@@ -51,29 +50,25 @@ _KINDS: Final = ("Strategy", "Partial Mode", "Operation", "Join Type")
 _USUAL: Final = frozenset({"Plain", "Simple", "Inner", "Select"})
 
 
-@dataclass(frozen=True, slots=True)
-class _PlansProgram:
-    declaration: str = _DECLARATION
+def _open(place: Place) -> Rows | None:
+    """Begin at the end of the log; None if the server runs elsewhere.
 
-    def open(self, place: Place) -> Rows | None:
-        """Begin at the end of the log; None if the server runs elsewhere.
-
-        Raises MissingPart if auto_explain writes to a log that cannot be read, or to one of text.
-        """
-        try:
-            log = place.log
-        except MissingPart:
-            if _explains(place.postmaster):
-                raise
-            return tuple  # nobody writes plans
-        if log is None:
-            return None
-        if log.form == "stderr" and _explains(log.pid):
-            raise MissingPart("auto_explain writes to a log of text", COLLECT)
-        return _Seen(log).rows
+    Raises MissingPart if auto_explain writes to a log that cannot be read, or to one of text.
+    """
+    try:
+        log = place.log
+    except MissingPart:
+        if _explains(place.postmaster):
+            raise
+        return tuple  # nobody writes plans
+    if log is None:
+        return None
+    if log.form == "stderr" and _explains(log.pid):
+        raise MissingPart("auto_explain writes to a log of text", COLLECT)
+    return _Seen(log).rows
 
 
-PLANS: Final = _PlansProgram()
+PLANS: Final = OwnProgram(_DECLARATION, _open)
 
 
 def _explains(postmaster: int | None) -> bool:
