@@ -460,8 +460,9 @@ TROUBLES = (
                    "EXECUTE FUNCTION suppress_redundant_updates_trigger()",
                    "SELECT setval('visits_id_seq', 2040109465)"),
         says=r"95% of sequence public\.visits_id_seq",
-        remedy="drop generated column day of table visits, materialized view last, "
-        'policy mine on table visits, trigger same on table visits and view "who; was here", and',
+        remedy="drop generated column day of table public.visits, materialized view public.last, "
+        "policy mine on table public.visits, trigger same on table public.visits and view "
+        'public."who; was here", and',
     ),
     Trouble(
         id="key-exhausted", severity="danger",
