@@ -127,7 +127,6 @@ def test_terraform_resources_are_read_with_their_lines() -> None:
         method="pending-reboot",
         line=10,
     )
-    assert app.at(app.entries[0].line) == "main.tf:10"
 
 
 def test_terraform_literals_are_texts_and_references_are_not_known() -> None:

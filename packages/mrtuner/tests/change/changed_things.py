@@ -19,9 +19,10 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
 from mrtuner.vacuum import apply as storage
-from rds_flows import FEW, MANY, Wanted, everything, new_group, new_instance
+from rds_flows import FEW, MANY, everything, new_group, new_instance
 from rdstune.lab import Lab
 from rdstune.live import apply as groups
+from rdstune.live.plan import WantedValue
 from rdstune.live.target import read_target
 from rdstune.live.undo import undo as undo_group
 from rdstune.live.wait import Pace
@@ -268,7 +269,7 @@ class GroupCalls:
     """Apply and undo, each with a client made in the process where it runs."""
 
     endpoint: str
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[WantedValue, ...]
 
     def apply(self, journal: Journal, at: Observer = unobserved) -> None:
         client = killed_preload.client(self.endpoint)
@@ -293,7 +294,7 @@ class ParameterGroup:
         return GroupCalls(self.lab.endpoint_url, self._wanted)
 
     @property
-    def _wanted(self) -> tuple[Wanted, ...]:
+    def _wanted(self) -> tuple[WantedValue, ...]:
         return MANY if self.custom else FEW
 
     def reset(self) -> None:
