@@ -113,12 +113,12 @@ def met(run: RunDocument) -> Iterator[Moment]:
 
 def _met(one: ClientOutage) -> Iterator[Moment]:
     if one.last_success is not None:
-        yield Moment(one.last_success, "client", f"last answer: {one.words}")
+        yield Moment(one.last_success, "client", f"last answer: {one.kind.words}")
     if one.first_failure is not None:
         error = f": {one.errors[0]}" if one.errors else ""
-        yield Moment(one.first_failure, "client", f"first failure: {one.words}{error}")
+        yield Moment(one.first_failure, "client", f"first failure: {one.kind.words}{error}")
     if one.first_success is not None:
-        yield Moment(one.first_success, "client", f"answers again: {one.words}")
+        yield Moment(one.first_success, "client", f"answers again: {one.kind.words}")
 
 
 def pictures(run: RunDocument, name: str) -> Iterator[str]:

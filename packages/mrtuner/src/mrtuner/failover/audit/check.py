@@ -98,8 +98,8 @@ def judged(connection: Connection, kernel: Kernel, within: float) -> Audited:
     seen = connection.options
     if seen is None:  # without the socket, only one thing is known
         forever = f"{Case.FLIGHT.words}: forever, no keepalive timer is armed"
-        findings = (forever,) if connection.timer is None else ()
-        return Audited(connection=connection, cases=(), findings=findings)
+        said = (forever,) if connection.timer is None else ()
+        return Audited(connection=connection, cases=(), findings=said)
     path = Path(rtt=seen.rtt, rto=max(seen.rto, 1 / kernel.hz))
     situation = Situation(kernel=kernel, client=client_of(seen), path=path)
     cases = (idle(situation), in_flight(situation))
