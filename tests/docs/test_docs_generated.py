@@ -12,7 +12,7 @@ from docs_pages import DOCS, generator, name_of
 
 from mrtuner import cli, errors
 from mrtuner.catalog.classes import all_classes
-from mrtuner.formats import FORMATS
+from mrtuner.formats import NAMES
 from mrtuner.inputs import MACHINE
 from mrtuner.tuning.verdict import RULES
 from rdstune.cli import rdstune
@@ -143,21 +143,19 @@ def test_every_instance_class_has_its_row() -> None:
 
 def test_every_format_is_documented() -> None:
     page = text_of("formats.md")
-    assert [name for name in FORMATS if f"## `{name}`" not in page] == []
+    assert [name for name in NAMES if f"## `{name}`" not in page] == []
     command = cli.main.get_command(click.Context(cli.main), "tune")
     assert command is not None
     option = next(option for option in command.params if "--format" in option.opts)
     assert isinstance(option.type, click.Choice)
-    mentioned = page.split("## ")[0] + "".join(f"`{name}`" for name in FORMATS)
+    mentioned = page.split("## ")[0] + "".join(f"`{name}`" for name in NAMES)
     assert [name for name in option.type.choices if f"`{name}`" not in mentioned] == []
 
 
 def test_every_format_stands_in_the_table_of_the_how_to() -> None:
     text = (DOCS / "how-to" / "write-for-other-tools.md").read_text(encoding="utf-8")
     of_our_own = {"conf", "sql", "markdown"}
-    assert [
-        name for name in FORMATS if text.count(f"| `{name}` |") != (name not in of_our_own)
-    ] == []
+    assert [name for name in NAMES if text.count(f"| `{name}` |") != (name not in of_our_own)] == []
 
 
 def test_the_python_page_names_every_argument_of_tune() -> None:

@@ -128,4 +128,4 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
     """/dev/full takes no byte."""
     (tmp_path / "lines.jsonl").symlink_to("/dev/full")
     with pytest.raises(MrTunerError, match="No space left"):
-        Archive(tmp_path).note("anything", "now")
+        Archive(tmp_path).append(NoteLine("anything", "now"))

@@ -75,15 +75,19 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             name="log", title="Errors in the log, by severity", unit="/min", stacked=True,
             missing=_NO_LOG, series=view.lines("log_errors", _per_minute(SEVERITIES)),
         ),
-        Chart(
-            name="log_kinds", title="Deadlocks, cancelled and refused, in the log", unit="/min",
-            missing=_NO_LOG, series=view.lines("log_errors", _per_minute(_KINDS)),
-        ),
+        _deadlocks_and_refusals(view),
     ]  # fmt: skip
     return charts, [
         blocking(view.history, view.grid.parameters),
         Table(name="oldest", title="Oldest transactions", columns=_OLDEST, rows=_oldest(view)),
     ]  # fmt: skip
+
+
+def _deadlocks_and_refusals(view: View) -> Chart:
+    return Chart(
+        name="log_kinds", title="Deadlocks, cancelled and refused, in the log", unit="/min",
+        missing=_NO_LOG, series=view.lines("log_errors", _per_minute(_KINDS)),
+    )  # fmt: skip
 
 
 def _per_minute(columns: Mapping[str, str]) -> dict[str, Measure]:

@@ -30,12 +30,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             help="If client backends write, they had to make room themselves.",
             series=bytes_of["writes"], missing=_MISSING,
         ),
-        Chart(
-            name="hits", title="Found in shared_buffers", unit="share",
-            series=view.lines("databases", {
-                "hit ratio": ratio("blocks_hit", "(blocks_hit + blocks_read)"),
-            }),
-        ),
+        _cache_hits(view),
         Chart(
             name="requests", title="Requests to the disk", unit="/s", missing=ELSEWHERE,
             series=known(view.lines("host", {
@@ -63,6 +58,14 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 
 def _average(of: str) -> Measure:
     return Measure(Kind.AVERAGE, of)
+
+
+def _cache_hits(view: View) -> Chart:
+    hits = {"hit ratio": ratio("blocks_hit", "(blocks_hit + blocks_read)")}
+    return Chart(
+        name="hits", title="Found in shared_buffers", unit="share",
+        series=view.lines("databases", hits),
+    )  # fmt: skip
 
 
 SCREEN: Final = Screen(
