@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mrtuner.answers import check, tune
-    from mrtuner.tuning.advice import Tuning
+    from mrtuner.answers import Tuning, check, tune
 
 __all__ = ["Tuning", "__version__", "check", "tune"]
 
@@ -24,12 +23,8 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """Load these on first use, so that `mrtuner --help` does not; `mrtuner.answers` has more."""
-    if name in {"check", "tune"}:
+    if name in {"Tuning", "check", "tune"}:
         import mrtuner.answers
 
         return getattr(mrtuner.answers, name)
-    if name == "Tuning":
-        from mrtuner.tuning.advice import Tuning
-
-        return Tuning
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
