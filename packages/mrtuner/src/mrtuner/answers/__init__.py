@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from mrtuner.tuning.advice import Tuning
 
 __all__ = [
-    "Tuning", "apply", "audit", "check", "compare_periods", "failover", "failover_settings", "history",
-    "limits", "prove", "query", "rehearse", "rotate", "search", "tune", "undo", "vacuum",
+    "Tuning", "apply", "audit", "check", "compare_periods", "failover", "failover_settings",
+    "history", "limits", "prove", "query", "rehearse", "rotate", "search", "tune", "undo",
+    "vacuum",
 ]  # fmt: skip
 
 #: Where each answer is, as MODULE:NAME.
