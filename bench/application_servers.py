@@ -241,7 +241,7 @@ def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
             if one.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    sys.exit(f"{process.args} does not answer")
+    sys.exit(f"{process.args!r} does not answer")
 
 
 def free_ports(count: int) -> list[int]:

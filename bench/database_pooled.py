@@ -69,8 +69,10 @@ def pgbouncer(cluster: Cluster, settings: str) -> Iterator[str]:
     )
     for each in (users, file):
         each.chmod(0o644)
-    who = {"user": cluster.user.uid, "group": cluster.user.gid} if cluster.user else {}
-    process = subprocess.Popen(["pgbouncer", "-q", str(file)], stderr=subprocess.DEVNULL, **who)
+    user, group = (cluster.user.uid, cluster.user.gid) if cluster.user else (None, None)
+    process = subprocess.Popen(
+        ["pgbouncer", "-q", str(file)], stderr=subprocess.DEVNULL, user=user, group=group
+    )
     try:
         _await(cluster, port)
         yield f"postgresql://postgres@127.0.0.1:{port}/postgres"

@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mrtuner.history.recording.source import OLDEST, Source, parse
+from mrtuner.history.recording.source import Source, parse
 from mrtuner.history.store import layout, parquet, sealing
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.writer import Writer
+from mrtuner.postgres.sql import OLDEST
 
 if TYPE_CHECKING:
     from mrtuner.history.store.parquet import Engine
@@ -55,7 +56,8 @@ def keys_of(of: Source) -> int:
 
 def size_of(place: int) -> int:
     """Return the size of the values of the column in this place."""
-    return 10 ** (2 + place % 5)
+    size: int = 10 ** (2 + place % 5)
+    return size
 
 
 def generated(of: Source, instances: int, first: int, last: int, each: int = 1) -> str:

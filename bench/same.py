@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mrtuner.bench.engine.grid import run_grid
+from mrtuner.bench.load.pgbench import Builtin
 from mrtuner.bench.plan.model import Plan, Variant, Workload
 from mrtuner.bench.verdict.judge import CellVerdict, verdicts
 from mrtuner.stats.comparison import Verdict
@@ -51,7 +52,8 @@ def _options() -> argparse.ArgumentParser:
 
 
 def _one(number: int, given: argparse.Namespace) -> CellVerdict:
-    builtin = ("tpcb", "select")[number % 2]
+    builtins: tuple[Builtin, ...] = ("tpcb", "select")
+    builtin = builtins[number % 2]
     plan = Plan(
         name=f"same-{number + 1}", workloads=(Workload(name=builtin, builtin=builtin),),
         variants=(Variant(name="this"), Variant(name="the-same")), scales=(given.scale,),

@@ -148,8 +148,8 @@ def main() -> None:
         except MrTunerError as error:
             say(f"failed: {error.message}")
             (place / "failed").write_text(error.message)
-    rows = [_row(place, name, seed, at_random) for place, name, seed, at_random in _wanted(options)]
-    rows = [one for one in rows if one is not None]
+    told = (_row(place, name, seed, at_random) for place, name, seed, at_random in _wanted(options))
+    rows = [one for one in told if one is not None]
     if rows:
         document = {
             "what": __doc__.partition("\n")[0], "cpus": os.cpu_count(), "memory": _memory(),
@@ -197,7 +197,7 @@ def _arranged(name: str, place: Path, at_random: bool) -> Iterator[None]:
                 session.execute("CHECKPOINT")
 
     try:
-        server.OwnServer.fill = fill  # type: ignore[method-assign]
+        server.OwnServer.fill = fill  # type: ignore[method-assign,assignment]
         if at_random:
             procedure.Procedure = partial(before[0], at_random=True)  # type: ignore[misc,assignment]
         if name == "same":

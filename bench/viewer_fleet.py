@@ -31,7 +31,7 @@ from viewer_year import _BUSY, SHAPES, Shape, _noise, _value
 
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.managed import CLOUDWATCH
-from mrtuner.history.recording.source import OLDEST, Source, built_in, parse
+from mrtuner.history.recording.source import Source, built_in, parse
 from mrtuner.history.store import layout, parquet, sealing, summaries
 from mrtuner.history.store.lake import LocalLake
 from mrtuner.history.store.layout import HOUR, MICRO
@@ -39,6 +39,7 @@ from mrtuner.history.store.own import EVENTS, SAMPLES
 from mrtuner.history.store.writer import Writer
 from mrtuner.history.workspace import Workspace
 from mrtuner.limits.recorded_ceilings import CEILINGS
+from mrtuner.postgres.sql import OLDEST
 from mrtuner.web.answers import fleet_answer
 
 if TYPE_CHECKING:

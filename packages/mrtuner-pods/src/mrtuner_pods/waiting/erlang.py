@@ -15,7 +15,7 @@ from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 from mrtuner_pods.waiting.routing import Routing
 
-#: Above this c_s², the formula's tail is too long: by a quarter at 4 (bench/waiting.py).
+#: Above this c_s², the formula's tail is too long: by a quarter at 4 (bench/waiting_simulated.py).
 _EVEN_ENOUGH: Final = 1.25
 #: Nearer to its capacity a queue is rarely in its steady state, which the formula describes.
 _NEAR_CAPACITY: Final = 0.95

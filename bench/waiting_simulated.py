@@ -1,7 +1,7 @@
 """The figures of docs/concepts/waiting.md: the simulation beside formulas and beside the seed.
 
-    python bench/waiting.py            about a minute
-    python bench/waiting.py --count 20000
+    python bench/waiting_simulated.py            about a minute
+    python bench/waiting_simulated.py --count 20000
 
 Each figure is p95 wait in units of the mean service time, with the mean of ten seeds and, in
 brackets, the deviation from seed to seed.
