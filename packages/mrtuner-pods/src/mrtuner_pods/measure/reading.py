@@ -12,7 +12,8 @@ from typing import Final
 from mrtuner.counter_resets import growth
 from mrtuner.errors import UsageError
 from mrtuner.host.cgroup import ControlGroup, lineage
-from mrtuner.host.counters import CpuTimes, Throttling, busy_by_cpu, throttling
+from mrtuner.host.counters import CpuTimes, busy_by_cpu
+from mrtuner.host.cpu_throttling import Throttling, throttling
 from mrtuner.host.cpus import Bound, bounds, narrowest
 from mrtuner.host.tree import Tree
 from mrtuner_pods.measure import processes

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Final
 
 from mrtuner.cpu.model import TrialWeather
-from mrtuner.host.cgroup import lineage
+from mrtuner.host.cpu_throttling import throttled_periods
 from mrtuner.host.tree import Tree
 
 #: Other work above this share of our CPUs' time invalidates a trial.
@@ -44,7 +44,7 @@ def read(tree: Tree, cpus: Collection[int], pids: Iterable[int]) -> Ticks | None
         busy=sum(sum(row[:3]) for row in rows),
         steal=sum(row[7] for row in rows),
         ours=sum(_used(tree, pid) for pid in pids) + _ticks(tree, os.getpid()),
-        throttled=_throttled(tree),
+        throttled=throttled_periods(tree),
     )
 
 
@@ -100,14 +100,3 @@ def _ticks(tree: Tree, pid: int) -> int:
         return 0
     fields = text.rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
-
-
-def _throttled(tree: Tree) -> int | None:
-    """Return the periods in which our quota, or a parent group's, was exhausted."""
-    found = []
-    for group in lineage(tree, "cpu").groups:
-        text = tree.peek(group.folder / "cpu.stat") or ""
-        count = re.search(r"^nr_throttled (\d+)$", text, re.MULTILINE)
-        if count:
-            found.append(int(count[1]))
-    return sum(found) if found else None

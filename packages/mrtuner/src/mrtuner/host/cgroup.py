@@ -7,7 +7,7 @@ kernel's admin-guide/cgroup-v2.rst and admin-guide/cgroup-v1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal, TypeVar
@@ -178,3 +178,9 @@ def read_limit(
         shown = text.splitlines()[0][:40] if text else ""
         return Missing(of, f"{where} contains {shown!r}, which is not a limit: ignored", f"--{of}")
     return None if value is None else Fact(value, where)
+
+
+def counts(tree: Tree, group: ControlGroup, file: str) -> Mapping[str, int]:
+    """Return the numbers of a file with a name and a number on each line; empty without it."""
+    lines = (line.split() for line in (tree.peek(group.folder / file) or "").splitlines())
+    return {each[0]: int(each[1]) for each in lines if len(each) == 2 and each[1].isdigit()}

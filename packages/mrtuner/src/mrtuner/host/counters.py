@@ -14,12 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mrtuner.host import memory
-from mrtuner.host.cgroup import ControlGroup, lineage
+from mrtuner.host.cgroup import ControlGroup, counts, lineage
+from mrtuner.host.cpu_throttling import MICROSECONDS, NANOSECONDS, seconds, throttled_seconds
 from mrtuner.host.tree import Tree
 from mrtuner.units import KiB
-
-_NANOSECONDS = 1e9
-_MICROSECONDS = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +58,6 @@ class GroupUsage:
     cpu: float | None  # seconds
     throttled: float | None  # seconds
     memory: int | None  # bytes now, page cache included
-
-
-@dataclass(frozen=True, slots=True)
-class Throttling:
-    """How often a control group's quota was used up."""
-
-    periods: int  # in which some task of the group was ready to run
-    throttled: int  # of them, those in which the quota was used up
-    seconds: float  # that its tasks were stopped, summed over CPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +114,7 @@ def _pressure(tree: Tree) -> Iterator[tuple[str, float]]:
     for name in ("cpu", "io", "memory"):
         for line in (tree.peek(f"/proc/pressure/{name}") or "").splitlines():
             if line.startswith("some "):
-                yield name, int(line.rpartition("total=")[2]) / _MICROSECONDS
+                yield name, int(line.rpartition("total=")[2]) / MICROSECONDS
 
 
 def available_memory(tree: Tree) -> int | None:
@@ -164,7 +153,7 @@ def group_usage(tree: Tree, of: OwnGroups) -> GroupUsage:
     """Return what these control groups used."""
     return GroupUsage(
         cpu=None if of.accounts is None else _used(tree, of.accounts),
-        throttled=None if of.cpu is None else _throttled(tree, of.cpu),
+        throttled=None if of.cpu is None else throttled_seconds(tree, of.cpu),
         memory=None if of.memory is None else _held(tree, of.memory),
     )
 
@@ -185,16 +174,8 @@ def _accounts(tree: Tree, group: ControlGroup) -> ControlGroup | None:
 
 def _used(tree: Tree, accounts: ControlGroup) -> float | None:
     if accounts.version == 2:
-        return _seconds(_pairs(tree, accounts, "cpu.stat").get("usage_usec"), _MICROSECONDS)
-    return _seconds(_number(tree, accounts, "cpuacct.usage"), _NANOSECONDS)
-
-
-def throttling(tree: Tree, group: ControlGroup) -> Throttling | None:
-    """Return how often the group's quota was used up; None where that is not counted."""
-    stat, seconds = _pairs(tree, group, "cpu.stat"), _throttled(tree, group)
-    if seconds is None or "nr_periods" not in stat:
-        return None
-    return Throttling(stat["nr_periods"], stat.get("nr_throttled", 0), seconds)
+        return seconds(counts(tree, accounts, "cpu.stat").get("usage_usec"), MICROSECONDS)
+    return seconds(_number(tree, accounts, "cpuacct.usage"), NANOSECONDS)
 
 
 def busy_by_cpu(tree: Tree) -> Mapping[int, CpuTimes]:
@@ -206,27 +187,11 @@ def busy_by_cpu(tree: Tree) -> Mapping[int, CpuTimes]:
     }
 
 
-def _throttled(tree: Tree, group: ControlGroup) -> float | None:
-    stat = _pairs(tree, group, "cpu.stat")
-    if group.version == 2:
-        return _seconds(stat.get("throttled_usec"), _MICROSECONDS)
-    return _seconds(stat.get("throttled_time"), _NANOSECONDS)
-
-
 def _held(tree: Tree, group: ControlGroup) -> int | None:
     version_2 = group.version == 2
     return _number(tree, group, "memory.current" if version_2 else "memory.usage_in_bytes")
 
 
-def _pairs(tree: Tree, group: ControlGroup, file: str) -> Mapping[str, int]:
-    lines = (line.split() for line in (tree.peek(group.folder / file) or "").splitlines())
-    return {each[0]: int(each[1]) for each in lines if len(each) == 2 and each[1].isdigit()}
-
-
 def _number(tree: Tree, group: ControlGroup, file: str) -> int | None:
     text = tree.peek(group.folder / file) or ""
     return int(text) if text.isdigit() else None
-
-
-def _seconds(counted: int | None, unit: float) -> float | None:
-    return None if counted is None else counted / unit
