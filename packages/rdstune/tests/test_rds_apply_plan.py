@@ -7,7 +7,7 @@ import pytest
 from mrtuner.aws.rows import GroupParameter
 from mrtuner.change.record import ParameterChange
 from mrtuner.errors import BadValue, Refused
-from mrtuner.formula.grammar import FormulaError
+from mrtuner.formula.rds_formula import FormulaError
 from rds_flows import wanted
 from rdstune.live.batches import batches, method
 from rdstune.live.plan import WantedValue, group_name, steps, user_values

@@ -8,7 +8,7 @@ from mrtuner.catalog import parameter
 from mrtuner.catalog.classes import instance_class, instance_classes
 from mrtuner.catalog.families import family
 from mrtuner.formula.class_memory import Estimate, class_memory, given
-from mrtuner.formula.grammar import FormulaError, MissingMachine
+from mrtuner.formula.rds_formula import FormulaError, MissingMachine
 from mrtuner.units import Bytes, GiB, KiB
 from rdstune.group.evaluate import Evaluation, Machine, evaluate
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formula_oracle import formulas, machines, worth
-from mrtuner.formula.grammar import FormulaError, MissingMachine, braces, is_formula, parse
+from mrtuner.formula.rds_formula import FormulaError, MissingMachine, braces, is_formula, parse
 
 GIB = 1024**3
 MEMORY = "DBInstanceClassMemory"

@@ -13,7 +13,7 @@ from budget_oracle import shared, value, worst_case
 from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
 from mrtuner.catalog.families import families
 from mrtuner.errors import BadValue, DoesNotFit
-from mrtuner.formula.grammar import is_formula, parse
+from mrtuner.formula.rds_formula import is_formula, parse
 from rdstune.group.derive import Design, design
 from rdstune.group.sizes import on_class, sizes
 

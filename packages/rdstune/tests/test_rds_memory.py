@@ -19,7 +19,7 @@ from mrtuner.formula.class_memory import (
     implied,
     of_instance,
 )
-from mrtuner.formula.grammar import parse
+from mrtuner.formula.rds_formula import parse
 from mrtuner.units import Bytes, GiB, KiB, MiB
 
 if TYPE_CHECKING:

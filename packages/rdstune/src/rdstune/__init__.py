@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from mrtuner.formula.class_memory import class_memory
-    from mrtuner.formula.grammar import Formula, parse
+    from mrtuner.formula.rds_formula import Formula, parse
     from rdstune.group.derive import Design, design
     from rdstune.group.group_settings import Setting
     from rdstune.lab import Lab
@@ -26,12 +26,12 @@ __all__ = ["Design", "Formula", "Lab", "Setting", "class_memory", "design", "par
 
 _HOME: Final = {
     "Design": "rdstune.group.derive",
-    "Formula": "mrtuner.formula.grammar",
+    "Formula": "mrtuner.formula.rds_formula",
     "Lab": "rdstune.lab",
     "Setting": "rdstune.group.group_settings",
     "class_memory": "mrtuner.formula.class_memory",
     "design": "rdstune.group.derive",
-    "parse": "mrtuner.formula.grammar",
+    "parse": "mrtuner.formula.rds_formula",
 }
 
 

@@ -218,7 +218,7 @@ def _value(
     parameter: str, text: str | None, group: str, machine: Mapping[str, int],
     by_default: Mapping[str, Any],
 ) -> Fact[int]:  # fmt: skip
-    from mrtuner.formula.grammar import parse
+    from mrtuner.formula.rds_formula import parse
 
     if text:
         return Fact(parse(text).evaluate(machine), f"group {group}: {parameter} = {text}")

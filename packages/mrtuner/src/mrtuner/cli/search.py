@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +13,7 @@ from mrtuner.cli.common import change, options, prerequisites, progress, targets
 from mrtuner.cli.common.commands import offer_verbs
 from mrtuner.cli.prove import SCRIPTS
 from mrtuner.errors import UsageError
+from mrtuner.search.goal import rate_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,7 +150,7 @@ def command(
     builtin, scripts = _load(load)
     wish = SearchWish(
         builtin=builtin, scripts=scripts, scale=scale, clients=clients, keep=keep, seed=seed,
-        budget=BUDGET if budget is None else budget, rate=_rate(goal),
+        budget=BUDGET if budget is None else budget, rate=rate_of(goal),
         copied=dsn if embedded else None, statements=load == _STATEMENTS, history=history,
         instance=instance,
     )  # fmt: skip
@@ -242,16 +242,6 @@ def _load(name: str) -> tuple[Builtin, tuple[Path, ...]]:
             f"Give {', '.join(SCRIPTS)}, {_STATEMENTS} or a pgbench script.",
         )
     return SCRIPTS[0], (Path(name),)
-
-
-def _rate(goal: str) -> float | None:
-    """Return the rate at which p99 latency is the goal; None for throughput."""
-    if goal == "throughput":
-        return None
-    found = re.fullmatch(r"p99@(\d+(?:\.\d+)?)", goal)
-    if found is None or float(found[1]) <= 0:
-        raise UsageError(f"unknown goal {goal!r}", "Give throughput, or p99@200 for example.")
-    return float(found[1])
 
 
 def _found(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.catalog.classes import AURORA, POSTGRES
 from mrtuner.errors import BadValue
-from mrtuner.formula.grammar import Formula, parse
+from mrtuner.formula.rds_formula import Formula, parse
 from mrtuner.units import Bytes, GiB, MiB, pretty_bytes
 from mrtuner.wording import enumerated
 

@@ -30,14 +30,10 @@ from mrtuner.bench.server.copying import copy_database
 from mrtuner.bench.server.session import one_row
 from mrtuner.bench.server.standing import DATABASE, copied, evict
 from mrtuner.bench.verdict.judge import verdicts
-from mrtuner.bench.verdict.pairs import (
-    Measure,
-    latency,
-    throughput,
-    throughput_with_checkpoint,
-)
+from mrtuner.bench.verdict.pairs import Measure, latency
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.connect import connect
+from mrtuner.search.goal import NO_P99, measure_of
 from mrtuner.search.profile import evidence, most_images, of_run
 from mrtuner.search.race import Raced
 from mrtuner.search.schedule import warming
@@ -53,7 +49,6 @@ if TYPE_CHECKING:
     from mrtuner.search.model import BindingEvidence, Schedule, Settings
 
 _FIRST, _SECOND = "baseline", "candidate"
-_NO_P99: Final = "too few transactions ended in a run for a p99"
 #: For filling only.
 _FILLING: Final = {"max_wal_size": "4GB", "maintenance_work_mem": "64MB", "wal_compression": "on"}
 #: Races that have a verdict, and a record of their own.
@@ -378,9 +373,7 @@ class Measurements:
 
     def _raced(self, taken: Sequence[MeasuredRun]) -> Raced:
         """Return the pairs of runs so far."""
-        read: Measure = throughput if self.workload.reads_only else throughput_with_checkpoint
-        if self.cell.rate:
-            read = _inverse_p99
+        read = measure_of(self.cell.rate, reads_only=self.workload.reads_only)
         sides = [
             {one.block: one for one in taken if one.label == name} for name in (_FIRST, _SECOND)
         ]
@@ -395,7 +388,7 @@ class Measurements:
         raced = self._raced(record.samples)
         judged = next(iter(verdicts(record)), None)  # None without a pair that has a ratio
         few = judged is not None and self.cell.rate != "" and judged.measure != "p99 latency"
-        refused = (_NO_P99,) if few else () if judged is None else judged.refused
+        refused = (NO_P99,) if few else () if judged is None else judged.refused
         if title in _JUDGED:
             refused += tuple(disturbed(record))
         halves = [
@@ -423,12 +416,6 @@ class Measurements:
             [of_run(one) for one in counted], os.cpu_count() or 1,
             most_images(counted, record.settings[_FIRST], size),
         )  # fmt: skip
-
-
-def _inverse_p99(sample: MeasuredRun) -> float | None:
-    """1 / p99 latency [1/s]; None where too few transactions were logged."""
-    slow = latency(0.99)(sample)
-    return 1e6 / slow if slow else None
 
 
 def disturbed(record: Record) -> Iterator[str]:

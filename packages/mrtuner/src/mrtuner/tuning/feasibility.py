@@ -11,7 +11,7 @@ from mrtuner.catalog import parameters
 from mrtuner.catalog.families import LAST, family
 from mrtuner.errors import DoesNotFit
 from mrtuner.formula.class_memory import VARIABLE
-from mrtuner.formula.grammar import is_formula, parse
+from mrtuner.formula.rds_formula import is_formula, parse
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.budget import (
     DEFAULT_WORK_MEM,

@@ -15,7 +15,7 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family
 from mrtuner.catalog.families import family as known_family
 from mrtuner.errors import BadValue
-from mrtuner.formula.grammar import is_formula, parse
+from mrtuner.formula.rds_formula import is_formula, parse
 from mrtuner.inputs import Workload
 from mrtuner.tuning.budget import MORE
 from mrtuner.tuning.situation import USUAL_CEILING

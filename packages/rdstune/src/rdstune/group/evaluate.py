@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 from mrtuner.formula.class_memory import VARIABLE, Estimate
-from mrtuner.formula.grammar import VARIABLES, Formula, Integer, braces, parse
+from mrtuner.formula.rds_formula import VARIABLES, Formula, Integer, braces, parse
 from mrtuner.units import Bytes, memory_unit, pretty_bytes
 from rdstune.lint.suggestions import factor
 

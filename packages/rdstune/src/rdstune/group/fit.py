@@ -15,7 +15,7 @@ from itertools import pairwise, product
 from typing import Final
 
 from mrtuner.formula.expression import Constant, Expr, Extreme, Sum, Term
-from mrtuner.formula.grammar import Formula, Function, Integer, braces
+from mrtuner.formula.rds_formula import Formula, Function, Integer, braces
 
 #: A rule's variable and its name in RDS.
 NAMES: Final[Mapping[str, str]] = {"memory": "DBInstanceClassMemory", "cpus": "DBInstanceVCPU"}

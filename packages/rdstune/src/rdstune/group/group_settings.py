@@ -17,7 +17,7 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family, FamilyParameter
 from mrtuner.errors import BadValue
 from mrtuner.formula.expression import MEMORY, Constant, Expr, Extreme
-from mrtuner.formula.grammar import Formula, Function, Integer, braces
+from mrtuner.formula.rds_formula import Formula, Function, Integer, braces
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.engine import NEAR
 from mrtuner.tuning.feasibility import Solution

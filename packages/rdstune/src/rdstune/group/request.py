@@ -18,7 +18,7 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family
 from mrtuner.formula.class_memory import Estimate, class_memory
 from mrtuner.formula.expression import Expr
-from mrtuner.formula.grammar import is_formula, machine_variables, parse
+from mrtuner.formula.rds_formula import is_formula, machine_variables, parse
 from mrtuner.inputs import Storage, Workload
 from mrtuner.postgres.reserved import OF_RDS
 from mrtuner.tuning.budget import DEFAULT_WORK_MEM

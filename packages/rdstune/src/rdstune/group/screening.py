@@ -14,7 +14,7 @@ from typing import Final
 
 from mrtuner.catalog import parameters
 from mrtuner.catalog.classes import InstanceClass
-from mrtuner.formula.grammar import is_formula, parse
+from mrtuner.formula.rds_formula import is_formula, parse
 from mrtuner.tuning.budget import (
     AUXILIARY,
     AUXILIARY_MEMORY,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mrtuner.catalog.families import FamilyParameter
 from mrtuner.errors import BadValue
-from mrtuner.formula import grammar
+from mrtuner.formula import rds_formula
 from rdstune.lab.faults import invalid_combination, invalid_value
 from rdstune.lab.pages import Row
 from rdstune.lab.world import Value
@@ -101,7 +101,7 @@ def _known(known: Entries, asked: Mapping[str, Any]) -> FamilyParameter:
 def _taken(entry: FamilyParameter, text: str) -> None:
     """Accept a valid formula where one is allowed, else a literal within AllowedValues."""
     try:
-        if grammar.is_formula(text):
+        if rds_formula.is_formula(text):
             _formula(entry, text)
         else:
             entry.check(text)
@@ -112,7 +112,7 @@ def _taken(entry: FamilyParameter, text: str) -> None:
 def _formula(entry: FamilyParameter, text: str) -> None:
     if not entry.is_formula_allowed:
         raise invalid_value(f"Invalid parameter value: {text} for: {entry.name}")
-    grammar.parse(text)
+    rds_formula.parse(text)
 
 
 def _method(asked: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from mrtuner.catalog.families import ENGINES, FIRST, LAST, Family, FamilyParamet
 from mrtuner.catalog.families import family as known_family
 from mrtuner.errors import BadValue
 from mrtuner.formula.class_memory import class_memory
-from mrtuner.formula.grammar import machine_variables
+from mrtuner.formula.rds_formula import machine_variables
 from mrtuner.units import GiB, TiB
 from mrtuner.wording import enumerated
 from rdstune.group.budget import check_budget, keeps_budget

@@ -11,7 +11,7 @@ from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.families import Family, FamilyParameter
 from mrtuner.errors import BadValue
 from mrtuner.formula.class_memory import VARIABLE
-from mrtuner.formula.grammar import Formula, is_formula, parse
+from mrtuner.formula.rds_formula import Formula, is_formula, parse
 from mrtuner.units import memory_unit
 from mrtuner.wording import first_few
 from rdstune.group.evaluate import is_memory, takes_formulas

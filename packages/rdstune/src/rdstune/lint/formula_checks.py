@@ -9,7 +9,7 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.formula.class_memory import VARIABLE
-from mrtuner.formula.grammar import Braces, Formula, parse
+from mrtuner.formula.rds_formula import Braces, Formula, parse
 from mrtuner.units import KiB, MiB
 from rdstune.lint import suggestions
 from rdstune.lint.context import ClassMachine, Subject, larger_only, sized_for_larger

@@ -16,7 +16,7 @@ from mrtuner.catalog.classes import POSTGRES
 from mrtuner.catalog.families import Family, FamilyParameter
 from mrtuner.errors import BadValue
 from mrtuner.formula.class_memory import VARIABLE
-from mrtuner.formula.grammar import braces, is_formula, parse
+from mrtuner.formula.rds_formula import braces, is_formula, parse
 from mrtuner.units import memory_unit, parse_bytes, pretty_bytes
 from mrtuner.wording import enumerated
 from rdstune.lint.any_family import known_names

@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner.formula.grammar import (
+from mrtuner.formula.rds_formula import (
     FUNCTIONS,
     VARIABLES,
     Braces,

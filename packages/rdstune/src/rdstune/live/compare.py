@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import BadValue
-from mrtuner.formula import grammar
+from mrtuner.formula import rds_formula
 from mrtuner.formula.class_memory import TELLING, Estimate, calibrated
-from mrtuner.formula.grammar import FormulaError, MissingMachine, is_formula, parse
+from mrtuner.formula.rds_formula import FormulaError, MissingMachine, is_formula, parse
 from mrtuner.units import GiB
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class InstanceMachine:
     port: int
 
     def variables(self, memory: int) -> dict[str, int]:
-        return grammar.machine_variables(memory, self.vcpus, self.storage, self.port)
+        return rds_formula.machine_variables(memory, self.vcpus, self.storage, self.port)
 
 
 def machine(instance: Instance, memory: Estimate, vcpus: int) -> InstanceMachine:

@@ -17,7 +17,7 @@ from mrtuner.aws.rows import Scope
 from mrtuner.catalog.families import FamilyParameter
 from mrtuner.change.settings.plan import LeftAlone, refuse_doubles
 from mrtuner.errors import BadValue, Refused
-from mrtuner.formula.grammar import FormulaError, is_formula, parse
+from mrtuner.formula.rds_formula import FormulaError, is_formula, parse
 from rdstune.formats.group import checked_name
 from rdstune.live.target import Target, users
 

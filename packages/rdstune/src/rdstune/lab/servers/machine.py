@@ -7,7 +7,7 @@ from typing import Final
 
 from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.errors import BadValue
-from mrtuner.formula import grammar
+from mrtuner.formula import rds_formula
 from mrtuner.formula.class_memory import class_memory
 from mrtuner.units import GiB
 from rdstune.lab.faults import Fault, invalid_value
@@ -37,7 +37,7 @@ def machine(region: Region, instance: Instance) -> Mapping[str, int]:
     """Return a formula's variables, under AWS's names; memory and storage in bytes."""
     found = instance_class(instance.class_name)
     memory = region.world.memory.get(found.name) or class_memory(found, instance.engine).value
-    return grammar.machine_variables(memory, found.vcpus, instance.storage * GiB, instance.port)
+    return rds_formula.machine_variables(memory, found.vcpus, instance.storage * GiB, instance.port)
 
 
 def evaluated(region: Region, instance: Instance, text: str | None) -> int | None:
@@ -45,7 +45,7 @@ def evaluated(region: Region, instance: Instance, text: str | None) -> int | Non
     if text is None:
         return None
     try:
-        return grammar.parse(text).evaluate(machine(region, instance))
+        return rds_formula.parse(text).evaluate(machine(region, instance))
     except BadValue:
         return None
 
@@ -54,7 +54,7 @@ def values(region: Region, instance: Instance) -> dict[str, str]:
     """Return every text in force, with formulas evaluated for the instance's class."""
     sees = machine(region, instance)
     return {
-        name: str(grammar.parse(text).evaluate(sees)) if grammar.is_formula(text) else text
+        name: str(rds_formula.parse(text).evaluate(sees)) if rds_formula.is_formula(text) else text
         for name, text in instance.running.items()
     }
 
