@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mrtuner.history.recording.budget import MOST
-from mrtuner.history.recording.incidents import microseconds
+from mrtuner.history.recording.events import microseconds
 from mrtuner.history.recording.source import CONNECTION, Kind, Source
 from mrtuner.history.store import layout, opening
 from mrtuner.history.store.layout import MICRO

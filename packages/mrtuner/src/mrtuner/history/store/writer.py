@@ -21,8 +21,8 @@ from typing import Any, Final, Self
 from mrtuner.errors import Refused, UsageError
 from mrtuner.facts import Missing
 from mrtuner.history.moments import timestamp
+from mrtuner.history.recording.events import change_of, events_between
 from mrtuner.history.recording.growth import Key, by_key, grown
-from mrtuner.history.recording.incidents import change_of, incidents
 from mrtuner.history.recording.sampler import Identity, Row, SourceSample
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store import layout, opening, own
@@ -230,7 +230,7 @@ class Writer:
             after = by_key(source, sample.rows)
             before = self._last_rows(instance, source)
             rows = grown(source, before, after)
-            for kind, detail in incidents(source, before, after):
+            for kind, detail in events_between(source, before, after):
                 self._happened(
                     HistoryEvent(at=sample.at, instance=instance, kind=kind, detail=detail)
                 )

@@ -92,7 +92,7 @@ def _known_to_differ(before: str | None, now: str | None) -> bool:
     return before is not None and now is not None and before != now
 
 
-def incidents(
+def events_between(
     source: Source, before: Mapping[Key, Row] | None, after: Mapping[Key, Row]
 ) -> Iterator[tuple[str, str]]:
     """Yield what two samples of a source tell: its statistics were reset, statements evicted."""
