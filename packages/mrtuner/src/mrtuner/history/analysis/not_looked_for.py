@@ -20,6 +20,7 @@ _FOUND_IN: Final = {
     "connections": "storms of connections",
     "statements": "slower statements",
     "checkpoints": "checkpoints before their time",
+    "databases": "deadlocks",
 }
 _MINUTE: Final = timedelta(minutes=1)
 _MOST_GAPS: Final = 3
