@@ -62,3 +62,18 @@ def test_a_copy_that_the_server_still_makes_goes_too(new_cluster: NewCluster, ma
         assert dropping.result(timeout=60) == ["proof_run", "proof"]
         copying.result(timeout=60)
     assert sql(dsn, "SELECT datname FROM pg_database WHERE datname ~ 'proof'") == []
+
+
+def test_what_is_settled_may_have_an_index_on_a_function_of_the_user_s(
+    new_cluster: NewCluster,
+) -> None:
+    """Until 17, which brings a path of its own, ANALYZE calls it with the session's."""
+    dsn = new_cluster(16).dsn()
+    sql(
+        dsn, "CREATE FUNCTION inner_(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT -$1'",
+        "CREATE FUNCTION outer_(int) RETURNS int IMMUTABLE LANGUAGE plpgsql "
+        "AS 'BEGIN RETURN inner_($1); END'",
+        "CREATE TABLE t AS SELECT generate_series(1, 9) AS n", "CREATE INDEX ON t (outer_(n))",
+    )  # fmt: skip
+    scratch.settle(dsn)
+    assert sql(dsn, "SELECT count(*) FROM pg_stats WHERE tablename = 't_outer__idx'") == [(1,)]

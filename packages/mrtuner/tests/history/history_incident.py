@@ -45,6 +45,7 @@ def _samples(known: dict[str, Source], second: int) -> Iterator[SourceSample]:
         read["connections"] = [of_source("connections", clients=clients, active=2, maximum=100)]
     if second % 60 == 0:
         read["statements"], read["checkpoints"] = [], [of_source("checkpoints")]
+        read["databases"] = []
     for name, rows in read.items():
         if name in known:
             yield sample(known[name], second, *rows)

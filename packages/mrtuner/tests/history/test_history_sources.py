@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -13,7 +14,7 @@ import pytest
 from conftest import NewCluster
 
 from mrtuner.history.recording.sampler import Sampler, SourceSample
-from mrtuner.history.recording.source import Source, built_in, parse
+from mrtuner.history.recording.source import Source, built_in, in_directory, parse
 from mrtuner.history.text import _LETTERS
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
@@ -279,6 +280,23 @@ def test_a_source_that_fails_is_named_and_harms_nothing(
             assert sampler.sample(built_in()["wal"]) is not None
     finally:
         sql(embedded.dsn(), "DROP TABLE t")
+
+
+def test_a_user_s_own_query_finds_names_as_the_role_does(embedded: Cluster, tmp_path: Path) -> None:
+    header = 'help = "x"\ninterval = "1s"\ntimeout = "500ms"\n[gauges]\nn = { help = "a number" }'
+    (tmp_path / "queue.sql").write_text(f"/*\n{header}\n*/\nSELECT n FROM queued")
+    (source,) = in_directory(tmp_path).values()
+    sql(embedded.dsn(), "CREATE SCHEMA app", "CREATE TABLE app.queued AS SELECT 7 AS n")
+    try:
+        with connect(f"{embedded.dsn()} options=-csearch_path=app") as conn:
+            sampler = Sampler(conn)
+            sampler.prepare()
+            found = sampler.sample(source)
+            assert found is not None, sampler.missing
+            assert value(found, "n") == 7
+            assert conn.execute("SHOW search_path").fetchone() == ('""',)
+    finally:
+        sql(embedded.dsn(), "DROP SCHEMA app CASCADE")
 
 
 def test_the_recorder_waits_for_no_lock(embedded: Cluster) -> None:

@@ -512,7 +512,7 @@ def test_a_storm_before_the_last_day_is_not_searched_and_that_is_said(tmp_path: 
 def test_nothing_went_wrong_is_said_only_if_all_was_looked_at(tmp_path: Path) -> None:
     def shown(*without: str) -> str:
         place = tmp_path / "-".join(("store", *without))
-        names = {"sessions", "connections", "statements", "checkpoints"} - {*without}
+        names = {"sessions", "connections", "statements", "checkpoints", "databases"} - {*without}
         with Writer(place, built_in().values()) as writer:
             writer.commit([Batch(instance=INSTANCE, samples=tuple(
                 sample(name, second, *([of_source("connections", clients=5, active=1, maximum=9)]
@@ -543,7 +543,8 @@ def test_while_only_the_host_was_sampled_nobody_looked(tmp_path: Path) -> None:
                 row = of_source("connections", clients=5, active=1, maximum=9)
                 samples.append(sample("connections", second, row))
             if second % 60 == 0:
-                samples += [sample(name, second) for name in ("statements", "checkpoints")]
+                names = ("statements", "checkpoints", "databases")
+                samples += [sample(name, second) for name in names]
     events = tuple(
         HistoryEvent(at=MIDNIGHT + at * SECOND, instance=INSTANCE, kind=kind, detail=detail)
         for at, kind, detail in (
@@ -565,6 +566,7 @@ def test_while_only_the_host_was_sampled_nobody_looked(tmp_path: Path) -> None:
                 ("connections", 50, "storms of connections"),
                 ("statements", "00", "slower statements"),
                 ("checkpoints", "00", "checkpoints before their time"),
+                ("databases", "00", "deadlocks"),
             )
         ),
     ]

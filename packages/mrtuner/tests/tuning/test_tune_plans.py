@@ -208,6 +208,19 @@ def test_a_text_that_could_be_several_statements_is_not_run(server: Cluster) -> 
     assert one.why == "its text contains a semicolon, so it could be several statements"
 
 
+def test_pg_stat_statements_is_found_in_a_schema_of_any_name(server: Cluster) -> None:
+    """A % in a query with parameters is no placeholder."""
+    sql(server.dsn(), 'CREATE SCHEMA "Ext%s"',
+        'ALTER EXTENSION pg_stat_statements SET SCHEMA "Ext%s"')  # fmt: skip
+    try:
+        sql(server.dsn(), BY_K)
+        with connect(server.dsn()) as conn:
+            assert any("FROM sale" in one.text for one in top_statements(conn, 20))
+    finally:
+        sql(server.dsn(), "ALTER EXTENSION pg_stat_statements SET SCHEMA public",
+            'DROP SCHEMA "Ext%s"')  # fmt: skip
+
+
 def test_without_pg_stat_statements_the_hint_says_how_to_get_it(new_cluster: NewCluster) -> None:
     cluster = new_cluster()
     with pytest.raises(MissingPart, match="not installed in the database postgres") as missing:

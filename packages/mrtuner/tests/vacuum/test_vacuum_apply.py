@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,3 +122,17 @@ def test_the_owner_of_the_tables_needs_no_other_right(dsn: str, journal: Journal
         assert options(dsn) == ([f"{SCALE}=0.3"], None)
     finally:
         sql(dsn, "REASSIGN OWNED BY shopkeeper TO postgres", "DROP ROLE shopkeeper")
+
+
+def test_an_event_trigger_of_the_user_s_runs_in_the_role_s_search_path(
+    dsn: str, tmp_path: Path
+) -> None:
+    sql(
+        dsn, "CREATE TABLE ddl_log (tag text)",
+        "CREATE FUNCTION noted() RETURNS event_trigger LANGUAGE plpgsql "
+        "AS $$BEGIN INSERT INTO ddl_log VALUES (tg_tag); END$$",
+        "CREATE EVENT TRIGGER noted ON ddl_command_end EXECUTE FUNCTION noted()",
+    )  # fmt: skip
+    with Journal(tmp_path) as journal:
+        put(dsn, journal, **ADVICE)
+    assert sql(dsn, "SELECT DISTINCT tag FROM ddl_log") == [("ALTER TABLE",)]

@@ -115,8 +115,9 @@ def test_of_a_long_period_the_last_day_is_searched_and_that_is_said(store: Path)
     assert early.incidents == []
     for told, day in ((late, "2026-11-22"), (early, "2026-11-24")):
         assert told.unrecorded[0] == (
-            "queues for locks, storms of connections, slower statements and checkpoints before "
-            f"their time are looked for in the last day of a period: not before {day} 03:00:00 UTC"
+            "queues for locks, storms of connections, slower statements, checkpoints before their "
+            "time and deadlocks are looked for in the last day of a period: not before "
+            f"{day} 03:00:00 UTC"
         )
 
 
@@ -127,6 +128,7 @@ def test_of_a_long_period_the_last_day_is_searched_and_that_is_said(store: Path)
         ("connections", "storms of connections"),
         ("statements", "slower statements"),
         ("checkpoints", "checkpoints before their time"),
+        ("databases", "deadlocks"),
     ],
 )
 def test_a_source_that_was_not_recorded_is_named_with_what_it_shows(
@@ -148,7 +150,7 @@ def test_the_gaps_and_what_a_role_may_not_see_are_named(tmp_path: Path) -> None:
             read = [sample(source["connections"], BEGIN + second, found)]
             read += [
                 sample(source[name], BEGIN + second)
-                for name in ("sessions", "statements", "checkpoints")
+                for name in ("sessions", "statements", "checkpoints", "databases")
             ]
             writer.commit([batch(*read, instance=INSTANCE)])
     told = screen(tmp_path, "load", **{"from": "2026-11-23T02:00", "to": "2026-11-23T02:10:30"})

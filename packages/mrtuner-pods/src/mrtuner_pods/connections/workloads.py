@@ -180,7 +180,7 @@ def _refuse_twice(resources: Sequence[Resource]) -> None:
 
 def refuse_unknown(names: Iterable[str], workloads: Sequence[Workload]) -> None:
     """Raise BadValue for a name that is not one of these workloads'."""
-    there = enumerated(one.name for one in workloads)
+    there = enumerated(dict.fromkeys(one.name for one in workloads))
     for name in names:
         if all(one.name != name for one in workloads):
             hint = f"There are: {there}." if there else None

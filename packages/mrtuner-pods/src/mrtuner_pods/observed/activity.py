@@ -56,7 +56,9 @@ def watched(
     named = enumerated(sorted({one.application or "unnamed" for one in chosen}))
     what = f"{busy:.3g} sessions of {named} run a statement"
     return Observed(
-        database_time=in_database(busy, rate, f"pg_stat_activity, {looks.count} looks: {what}"),
+        database_time=in_database(
+            busy, rate if busy else None, f"pg_stat_activity, {looks.count} looks: {what}"
+        ),
         max_connections=Fact(most, "max_connections of the server"),
         sessions=rows,
         warnings=tuple(looks.doubts()),

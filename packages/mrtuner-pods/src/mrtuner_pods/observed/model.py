@@ -103,9 +103,9 @@ class Observed:
 def in_database(busy: float, rate: float | None, source: str) -> Fact[float] | None:
     """A request's time in the database [s], by Little's law; `busy` [s/s] is what `source` saw.
 
-    None without a `rate` of requests [1/s], or if nothing was busy.
+    None without a `rate` of requests [1/s].
     """
-    return Fact(busy / rate, f"{source} / {rate:g} requests/s") if rate and busy else None
+    return Fact(busy / rate, f"{source} / {rate:g} requests/s") if rate else None
 
 
 def together(seen: Iterable[Observed]) -> Observed:

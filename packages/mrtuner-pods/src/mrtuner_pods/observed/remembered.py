@@ -34,7 +34,7 @@ def of_sessions(
     most = None if max_connections is None else Fact(max_connections, f"max_connections, {where}")
     return Observed(
         database_time=in_database(
-            busy, rate, f"{when}: {busy:.3g} sessions running a statement"
+            busy, rate if busy else None, f"{when}: {busy:.3g} sessions running a statement"
         ),
         database_cpus=None if cpus is None else Fact(cpus, f"CPUs of the server, {where}"),
         max_connections=most,

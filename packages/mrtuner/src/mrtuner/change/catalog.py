@@ -252,6 +252,8 @@ class CatalogTransaction(Transaction):
 
         try:
             with self.conn.transaction():
+                # The user's event triggers run inside.
+                self.conn.execute("SET LOCAL search_path TO DEFAULT")
                 for owner, its_own in groupby(entries, key=owner_of):
                     self._tell(f"alter {owner}")
                     for statement in self.alter(owner, tuple(its_own)):

@@ -144,7 +144,8 @@ def connect(
         else:
             pooled = _examine(conn, parameters, through_pooler)
             if not pooled and not own_search_path:
-                conn.execute("SELECT pg_catalog.set_config('search_path', '', false)")
+                with translated():
+                    conn.execute("SELECT pg_catalog.set_config('search_path', '', false)")
     except BaseException:
         conn.close()
         raise

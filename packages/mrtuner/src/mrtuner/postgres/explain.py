@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mrtuner.errors import MissingPart, Refused
 from mrtuner.postgres.connect import translated
-from mrtuner.postgres.reader import refused, with_schema
+from mrtuner.postgres.reader import USE_SCHEMA, refused, with_schema
 from mrtuner.postgres.sql import query
 
 if TYPE_CHECKING:
@@ -95,10 +95,13 @@ def top_statements(conn: Connection, number: int) -> tuple[Statement, ...]:
                     "pg_stat_statements is installed but not loaded",
                     "Add it to shared_preload_libraries and restart the server.",
                 ) from None
-            except errors.InsufficientPrivilege:
+            except errors.InsufficientPrivilege as error:
+                lacks_schema = "for schema" in str(error)
                 raise MissingPart(
                     "this role may not read pg_stat_statements",
-                    "Connect as a superuser, or GRANT pg_read_all_stats to the role.",
+                    USE_SCHEMA
+                    if lacks_schema
+                    else "Connect as a superuser, or GRANT pg_read_all_stats to the role.",
                 ) from None
     return tuple(Statement(**row) for row in rows)
 

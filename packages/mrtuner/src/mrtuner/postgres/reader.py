@@ -18,6 +18,7 @@ Row = dict[str, Any]
 
 #: As in the scripts of an extension.
 _EXTENSION_SCHEMA: Final = b"@extschema@"
+USE_SCHEMA: Final = "GRANT USAGE ON that schema to the role."
 SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
 
 
@@ -101,6 +102,8 @@ def with_schema(conn: Connection, text: bytes) -> bytes:
         return text
     found = conn.execute(query("extension_schema", OLDEST)).fetchone()
     schema = found[0] if found else "pg_catalog"
+    if b"%s" in text:  # psycopg reads every % of it
+        schema = schema.replace("%", "%%")
     return text.replace(_EXTENSION_SCHEMA, schema.encode())
 
 
@@ -110,7 +113,7 @@ def not_read(fact: str, error: psycopg.Error, hint: str | None = None) -> Missin
 
     why = refused(error)
     if isinstance(error, errors.InsufficientPrivilege):
-        return Missing(fact, why, hint=hint)
+        return Missing(fact, why, hint=USE_SCHEMA if "for schema" in why else hint)
     if isinstance(error, (errors.LockNotAvailable, errors.QueryCanceled)):
         return Missing(fact, why, hint="Run again when the server is less busy.")
     if isinstance(error, (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedColumn)):

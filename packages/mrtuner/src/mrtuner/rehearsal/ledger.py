@@ -1,6 +1,7 @@
 """The table that probes write to: created first, counted and dropped at the end.
 
-It is in a schema of its own with a unique name. Its rows have no primary key, so that a write
+It is in a schema of its own with a unique name. Event triggers of the user's run when it is made
+and dropped, so the session keeps the role's search_path. Its rows have no primary key, so that a write
 which arrives twice is seen, not refused.
 """
 
@@ -30,7 +31,7 @@ class LedgerTable:
 
     def make(self) -> None:
         """Create the schema. ConnectError if that is not allowed."""
-        with connect(self.dsn, through_pooler=True) as conn, translated():
+        with connect(self.dsn, through_pooler=True, own_search_path=True) as conn, translated():
             conn.execute(self.named("CREATE SCHEMA {schema} CREATE TABLE ledger (id int NOT NULL)"))
             self._made = True
 
@@ -52,14 +53,14 @@ class LedgerTable:
         return ledger, None
 
     def _counted(self) -> WriteLedger:
-        with connect(self.dsn, through_pooler=True) as conn, translated():
+        with connect(self.dsn, through_pooler=True, own_search_path=True) as conn, translated():
             rows = conn.execute(self.named("SELECT id FROM {table}")).fetchall()
         return balanced(self.sent, self._acknowledged, [row[0] for row in rows])
 
     def drop(self) -> None:
         if not self._made:
             return
-        with connect(self.dsn, through_pooler=True) as conn, translated():
+        with connect(self.dsn, through_pooler=True, own_search_path=True) as conn, translated():
             conn.execute(self.named("DROP SCHEMA IF EXISTS {schema} CASCADE"))
         self._made = False
 

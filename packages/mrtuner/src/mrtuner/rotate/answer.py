@@ -58,7 +58,8 @@ def opened(
     """Connect and yield everything that a rotation needs."""
     named = RoleGroup(group)
     with ExitStack() as stack:
-        conn = stack.enter_context(connect(dsn))
+        # Event triggers of the user's run when privileges are granted.
+        conn = stack.enter_context(connect(dsn, own_search_path=True))
         others = tuple(Replica(each, stack.enter_context(connect(each))) for each in replicas)
         book = RotationJournal(stack.enter_context(Journal(journal)))
         yield Rotator(

@@ -44,7 +44,9 @@ def _set(secret: Secret, token: str) -> None:
     """setSecret: make the other role equal, then give it the password and LOGIN."""
     current, pending = _needed(secret.read()), _pending(secret, token)
     group = _group(current)
-    with connect(_dsn(_admin(current), at=current)) as conn, roles.alone(conn, group):
+    # Event triggers of the user's run when privileges are granted.
+    session = connect(_dsn(_admin(current), at=current), own_search_path=True)
+    with session as conn, roles.alone(conn, group):
         _refuse_used(roles.sessions_of(conn, str(pending["username"])))
         equalize.prepare(conn, group, str(current["username"]))
         roles.enable(conn, str(pending["username"]), str(pending["password"]))

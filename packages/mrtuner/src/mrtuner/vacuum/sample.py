@@ -297,7 +297,9 @@ def _first(conn: Connection, shape: _Shape, rows: int) -> dict[str, Row]:
         return {}
     share = min(100.0, 100.0 * rows / shape.estimated)
     large = sql.SQL(" OR ").join(
-        sql.SQL("pg_column_size({}) >= {}").format(sql.Identifier(column), sql.Literal(LARGE))
+        sql.SQL("pg_catalog.pg_column_size({}) OPERATOR(pg_catalog.>=) {}").format(
+            sql.Identifier(column), sql.Literal(LARGE)
+        )
         for column in shape.columns
     )
     source = sql.SQL("{} TABLESAMPLE SYSTEM ({}) WHERE {} LIMIT {}").format(
@@ -332,15 +334,20 @@ def _rows(
 ) -> dict[str, Row]:
     from psycopg import sql
 
-    chunk = "pg_column_toast_chunk_id({0})::int8"
+    chunk = "pg_catalog.pg_column_toast_chunk_id({0})::int8"
     if conn.info.server_version < _CHUNK_IDS:
         chunk = "NULL::int8"
-    each = sql.SQL(f"pg_column_size({{0}}), md5({{0}}::text), {chunk}")
+    each = sql.SQL(
+        f"pg_catalog.pg_column_size({{0}}), pg_catalog.md5({{0}}::pg_catalog.text), {chunk}"
+    )
     wanted = [each.format(sql.Identifier(column)) for column in shape.columns]
     query = sql.SQL("SELECT {}::text, xmin::text, {} FROM {}").format(
         sql.Identifier(shape.key), sql.SQL(", ").join(wanted), source
     )
-    found = conn.execute(query, parameters).fetchall()
+    with conn.transaction():
+        # Operators of the key's type and functions of row security may be anywhere.
+        conn.execute("SET LOCAL search_path TO DEFAULT")
+        found = conn.execute(query, parameters).fetchall()
     return {row[0]: _row(row, shape.columns) for row in found}
 
 

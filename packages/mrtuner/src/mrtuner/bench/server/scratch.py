@@ -165,7 +165,7 @@ def make_template(dsn: str, template: str, scale: int, program: Path) -> None:
 
 def settle(dsn: str) -> None:
     """Vacuum, analyze and checkpoint, so that no clean-up is left for the first reader."""
-    with connect(dsn) as session:
+    with connect(dsn, own_search_path=True) as session:  # indexes may call functions of the user's
         # Freeze rows and set hint bits, or the first variant that reads pays for writing them.
         session.execute("VACUUM (FREEZE, ANALYZE)")
         session.execute("CHECKPOINT")

@@ -251,7 +251,9 @@ def in_force(conn: Connection, names: Sequence[str] | None = None) -> dict[str, 
 
     with translated(), conn.cursor(row_factory=class_row(InForce)) as cursor:
         rows = cursor.execute(
-            "SELECT name, setting, unit, vartype, context, boot_val, source, sourcefile,"
+            "SELECT name, CASE WHEN source = 'session' THEN reset_val ELSE setting END AS setting,"
+            " unit, vartype, context, boot_val, CASE WHEN source = 'session' AND"
+            " reset_val = boot_val THEN 'default' ELSE source END AS source, sourcefile,"
             " pending_restart FROM pg_settings WHERE %(names)s::text[] IS NULL"
             " OR name = ANY(%(names)s)",
             {"names": None if names is None else list(names)},

@@ -210,6 +210,11 @@ class Sampler:
         try:
             with self._answer(source.timeout), self.conn.transaction():
                 self._limit(source.timeout)
+                if source.of_user:
+                    self.conn.execute(
+                        query("role_search_path", self.conn.info.server_version),
+                        (source.extension,),
+                    )
                 chosen = with_schema(self.conn, text.encode())
                 with self.conn.cursor(row_factory=dict_row) as cursor:
                     found = cursor.execute(chosen).fetchall()

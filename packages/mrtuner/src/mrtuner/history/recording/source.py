@@ -121,6 +121,7 @@ class Source:
     per_database: bool = False  # whether it shows only the connected database
     export_largest: tuple[str, ...] = ()  # columns whose sum says which rows those are
     queries: Mapping[int, str]  # by the first server version; none for a program
+    of_user: bool = False  # the query is the user's own
     program: Program | None = None
     declaration: str = ""  # the TOML comment with all of the above
 
@@ -198,6 +199,7 @@ def in_directory(directory: Path) -> Mapping[str, Source]:
         found = _by_name(directory.iterdir())
     except OSError as error:
         raise BadValue(f"cannot read {directory}: {error.strerror}", "Name a directory.") from None
+    found = {name: replace(one, of_user=True) for name, one in found.items()}
     return _new_names(found, "{}.sql")
 
 

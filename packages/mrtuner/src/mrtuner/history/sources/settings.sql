@@ -23,7 +23,10 @@ SELECT name,
                  AND value !~ '^(|\(disabled\)|on|off)$'
             THEN '(set, ' || left(encode(sha256(convert_to(value, 'UTF8')), 'hex'), 2) || ')'
             ELSE value END AS value,
-       unit, nullif(source, 'session') AS origin, pending_restart AS pending,
+       unit,
+       CASE WHEN source <> 'session' THEN source
+            WHEN reset_val = boot_val THEN 'default' END AS origin,
+       pending_restart AS pending,
        CASE WHEN name = 'server_version' THEN extract(epoch FROM pg_conf_load_time())::float8
        END AS loaded
 FROM (SELECT *, CASE WHEN source = 'session' THEN reset_val ELSE setting END AS value
