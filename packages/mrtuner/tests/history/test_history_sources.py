@@ -294,7 +294,7 @@ def test_a_user_s_own_query_finds_names_as_the_role_does(embedded: Cluster, tmp_
             found = sampler.sample(source)
             assert found is not None, sampler.missing
             assert value(found, "n") == 7
-            assert conn.execute("SHOW search_path").fetchone() == ('""',)
+            assert conn.execute("SHOW search_path").fetchone() == ("",)
     finally:
         sql(embedded.dsn(), "DROP SCHEMA app CASCADE")
 

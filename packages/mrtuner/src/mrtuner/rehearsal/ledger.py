@@ -1,7 +1,7 @@
 """The table that probes write to: created first, counted and dropped at the end.
 
-It is in a schema of its own with a unique name. Event triggers of the user's run when it is made
-and dropped, so the session keeps the role's search_path. Its rows have no primary key, so that a write
+It is in a schema of its own with a unique name. The user's event triggers run when it is made and
+dropped, so sessions keep the role's search_path. Its rows have no primary key, so that a write
 which arrives twice is seen, not refused.
 """
 
