@@ -73,7 +73,7 @@ def test_twenty_things_and_more_are_found_by_names_alone() -> None:
 
 
 def test_scripts_outside_of_the_packages_import_modules_that_exist() -> None:
-    """No type checker reads them, so a module that was renamed would be missed."""
+    """No type checker reads docs and examples: a module that was renamed would be missed."""
     missing = [
         f"{path.relative_to(ROOT)}: {node.module}"
         for place in ("bench", "docs", "examples")
