@@ -14,7 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mrtuner.answers import Tuning, check, tune
+    from mrtuner.answers.advice import tune
+    from mrtuner.answers.checking import check
+    from mrtuner.tuning.advice import Tuning
 
 __all__ = ["Tuning", "__version__", "check", "tune"]
 
@@ -23,8 +25,12 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """Load these on first use, so that `mrtuner --help` does not; `mrtuner.answers` has more."""
-    if name in {"Tuning", "check", "tune"}:
-        import mrtuner.answers
+    if name in {"tune", "Tuning"}:
+        import mrtuner.answers.advice
 
-        return getattr(mrtuner.answers, name)
+        return getattr(mrtuner.answers.advice, name)
+    if name == "check":
+        import mrtuner.answers.checking
+
+        return mrtuner.answers.checking.check
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -64,7 +64,7 @@ def test_json_is_one_document_and_nothing_else(dsn: str) -> None:
 def test_the_document_of_a_watch_satisfies_its_schema_and_makes_the_page_again(dsn: str) -> None:
     done = run(dsn, "--watch", "1s", "--sample", "account", "--yes", "--json")
     told = json.loads(done.stdout)
-    assert told["proofs"][0]["table"] == "account"
+    assert told["proofs"][0]["table"] == "public.account"
     assert_valid(told, "mrtuner.vacuum/1")
     with pytest.raises(ValidationError, match="strange"):
         assert_valid(told | {"tables": ["strange"]}, "mrtuner.vacuum/1")

@@ -24,17 +24,14 @@ if TYPE_CHECKING:
     from mrtuner.answers.searched.own_server import search
     from mrtuner.failover.settings.advice import settings as failover_settings
     from mrtuner.rotate.answer import rotate
-    from mrtuner.tuning.advice import Tuning
 
 __all__ = [
-    "Tuning", "apply", "audit", "check", "compare_periods", "failover", "failover_settings",
-    "history", "limits", "prove", "query", "rehearse", "rotate", "search", "tune", "undo",
-    "vacuum",
+    "apply", "audit", "check", "compare_periods", "failover", "failover_settings", "history",
+    "limits", "prove", "query", "rehearse", "rotate", "search", "tune", "undo", "vacuum",
 ]  # fmt: skip
 
 #: Where each answer is, as MODULE:NAME.
 _PLACES: Final = {
-    "Tuning": "mrtuner.tuning.advice:Tuning",
     "apply": "mrtuner.answers.change:apply",
     "audit": "mrtuner.answers.hanging:audit",
     "check": "mrtuner.answers.checking:check",

@@ -251,11 +251,12 @@ def in_force(conn: Connection, names: Sequence[str] | None = None) -> dict[str, 
 
     with translated(), conn.cursor(row_factory=class_row(InForce)) as cursor:
         rows = cursor.execute(
-            "SELECT name, CASE WHEN source = 'session' THEN reset_val ELSE setting END AS setting,"
-            " unit, vartype, context, boot_val, CASE WHEN source = 'session' AND"
-            " reset_val = boot_val THEN 'default' ELSE source END AS source, sourcefile,"
-            " pending_restart FROM pg_settings WHERE %(names)s::text[] IS NULL"
-            " OR name = ANY(%(names)s)",
+            "SELECT name, CASE WHEN ours THEN reset_val ELSE setting END AS setting, unit, vartype,"
+            " context, boot_val, CASE WHEN ours AND reset_val = boot_val THEN 'default' ELSE source"
+            " END AS source, sourcefile, pending_restart FROM pg_settings,"
+            # What `connect` has set is none of the server's.
+            " LATERAL (SELECT name = 'search_path' AND source = 'session' AS ours) AS own"
+            " WHERE %(names)s::text[] IS NULL OR name = ANY(%(names)s)",
             {"names": None if names is None else list(names)},
         ).fetchall()
     return {row.name: row for row in rows}
