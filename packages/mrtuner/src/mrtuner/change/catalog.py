@@ -20,7 +20,7 @@ from mrtuner.change.record import Change, Method, Outcome, ParameterChange, Stat
 from mrtuner.change.settings.live import LOCK
 from mrtuner.change.transaction import Observer, Transaction, unobserved
 from mrtuner.errors import ApplyError, UsageError
-from mrtuner.postgres.connect import connect, translated
+from mrtuner.postgres.connect import connect, translated, use_role_search_path
 from mrtuner.postgres.reader import refused
 from mrtuner.postgres.sql import query
 
@@ -252,8 +252,7 @@ class CatalogTransaction(Transaction):
 
         try:
             with self.conn.transaction():
-                # The user's event triggers run inside.
-                self.conn.execute("SET LOCAL search_path TO DEFAULT")
+                use_role_search_path(self.conn)  # the user's event triggers run inside
                 for owner, its_own in groupby(entries, key=owner_of):
                     self._tell(f"alter {owner}")
                     for statement in self.alter(owner, tuple(its_own)):

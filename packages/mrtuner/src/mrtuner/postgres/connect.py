@@ -367,6 +367,11 @@ def _first_line(text: str) -> str:
     return line.removeprefix("connection failed: ").removeprefix("connection is bad: ").rstrip(".")
 
 
+def use_role_search_path(conn: Connection) -> None:
+    """Find names as the role finds them, for the rest of the transaction: see `connect`."""
+    conn.execute("SET LOCAL search_path TO DEFAULT")
+
+
 def _examine(conn: Connection, parameters: dict[str, Any], through_pooler: bool) -> bool:
     """Raise unless this is a session with a supported server; return whether a pooler lends it."""
     with translated():

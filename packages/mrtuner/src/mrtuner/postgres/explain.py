@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mrtuner.errors import MissingPart, Refused
-from mrtuner.postgres.connect import translated
-from mrtuner.postgres.reader import USE_SCHEMA, refused, with_schema
+from mrtuner.postgres.connect import translated, use_role_search_path
+from mrtuner.postgres.reader import extension_schema, grant, refused, with_schema
 from mrtuner.postgres.sql import query
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def top_statements(conn: Connection, number: int) -> tuple[Statement, ...]:
     from psycopg.rows import dict_row
 
     with translated(), conn.transaction():
-        if not conn.execute(query("extension_schema", conn.info.server_version)).fetchall():
+        if extension_schema(conn) is None:
             raise MissingPart(
                 f"pg_stat_statements is not installed in the database {conn.info.dbname}",
                 "Add it to shared_preload_libraries, restart, run CREATE EXTENSION "
@@ -96,12 +96,9 @@ def top_statements(conn: Connection, number: int) -> tuple[Statement, ...]:
                     "Add it to shared_preload_libraries and restart the server.",
                 ) from None
             except errors.InsufficientPrivilege as error:
-                lacks_schema = "for schema" in str(error)
+                usual = "Connect as a superuser, or GRANT pg_read_all_stats to the role."
                 raise MissingPart(
-                    "this role may not read pg_stat_statements",
-                    USE_SCHEMA
-                    if lacks_schema
-                    else "Connect as a superuser, or GRANT pg_read_all_stats to the role.",
+                    "this role may not read pg_stat_statements", grant(error, usual)
                 ) from None
     return tuple(Statement(**row) for row in rows)
 
@@ -125,7 +122,7 @@ def explaining(conn: Connection, *, trusted: bool = False) -> Iterator[Explainer
         try:
             conn.execute(f"SET LOCAL statement_timeout = {_PATIENCE}")
             conn.execute(f"SET LOCAL lock_timeout = {_LOCK_PATIENCE}")
-            conn.execute("SET LOCAL search_path TO DEFAULT")  # that of the statements
+            use_role_search_path(conn)
             yield Explainer(conn)
         finally:
             if not conn.closed:

@@ -18,7 +18,6 @@ Row = dict[str, Any]
 
 #: As in the scripts of an extension.
 _EXTENSION_SCHEMA: Final = b"@extschema@"
-USE_SCHEMA: Final = "GRANT USAGE ON that schema to the role."
 SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
 
 
@@ -100,11 +99,16 @@ def with_schema(conn: Connection, text: bytes) -> bytes:
     """
     if _EXTENSION_SCHEMA not in text:
         return text
-    found = conn.execute(query("extension_schema", OLDEST)).fetchone()
-    schema = found[0] if found else "pg_catalog"
+    schema = extension_schema(conn) or "pg_catalog"
     if b"%s" in text:  # psycopg reads every % of it
         schema = schema.replace("%", "%%")
     return text.replace(_EXTENSION_SCHEMA, schema.encode())
+
+
+def extension_schema(conn: Connection) -> str | None:
+    """Return the schema of pg_stat_statements, quoted; None where it is not installed."""
+    found = conn.execute(query("extension_schema", OLDEST)).fetchone()
+    return None if found is None else str(found[0])
 
 
 def not_read(fact: str, error: psycopg.Error, hint: str | None = None) -> Missing:
@@ -113,7 +117,7 @@ def not_read(fact: str, error: psycopg.Error, hint: str | None = None) -> Missin
 
     why = refused(error)
     if isinstance(error, errors.InsufficientPrivilege):
-        return Missing(fact, why, hint=USE_SCHEMA if "for schema" in why else hint)
+        return Missing(fact, why, hint=grant(error, hint))
     if isinstance(error, (errors.LockNotAvailable, errors.QueryCanceled)):
         return Missing(fact, why, hint="Run again when the server is less busy.")
     if isinstance(error, (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedColumn)):
@@ -122,6 +126,12 @@ def not_read(fact: str, error: psycopg.Error, hint: str | None = None) -> Missin
         return Missing(fact, why)
     # Such as what somebody dropped after the query had begun: a sequence (XX000), a database.
     return Missing(fact, why, hint="Run again: it may have been dropped meanwhile.")
+
+
+def grant(error: Exception, usual: str | None) -> str | None:
+    """Return what helps a role that lacks a privilege: usually `usual`."""
+    lacks_schema = "for schema" in refused(error)
+    return "GRANT USAGE ON that schema to the role." if lacks_schema else usual
 
 
 def refused(error: Exception) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from mrtuner.described import Doc
 from mrtuner.errors import ConnectError, UsageError
-from mrtuner.postgres.connect import translated
+from mrtuner.postgres.connect import translated, use_role_search_path
 from mrtuner.vacuum.model import ToastAmplification
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ _COLUMNS: Final = (
 
 def _shape(conn: Connection, table: str) -> _Shape:
     with conn.transaction():
-        conn.execute("SET LOCAL search_path TO DEFAULT")  # the table is named as the user does
+        use_role_search_path(conn)  # the table is named as the user does
         oid = conn.execute("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid", (table,)).fetchone()
     found = conn.execute(_RELATION, oid).fetchone()
     if found is None:
@@ -346,7 +346,7 @@ def _rows(
     )
     with conn.transaction():
         # Operators of the key's type and functions of row security may be anywhere.
-        conn.execute("SET LOCAL search_path TO DEFAULT")
+        use_role_search_path(conn)
         found = conn.execute(query, parameters).fetchall()
     return {row[0]: _row(row, shape.columns) for row in found}
 
