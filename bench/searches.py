@@ -143,7 +143,7 @@ def main() -> None:
         done += 1
         say(f"{place.name}: {LOADS[name].what}")
         try:
-            with _arranged(name, place, at_random):
+            with arranged(name, place, partial(procedure.Procedure, at_random=at_random)):
                 _searched(place, LOADS[name], seed, options)
         except MrTunerError as error:
             say(f"failed: {error.message}")
@@ -152,7 +152,7 @@ def main() -> None:
     rows = [one for one in told if one is not None]
     if rows:
         document = {
-            "what": __doc__.partition("\n")[0], "cpus": os.cpu_count(), "memory": _memory(),
+            "what": __doc__.partition("\n")[0], "cpus": os.cpu_count(), "memory": memory_here(),
             "clients": options.clients, "summary": list(summary(rows)), "searches": rows,
         }  # fmt: skip
         options.output.write_text(json.dumps(document, indent=1) + "\n")
@@ -182,7 +182,9 @@ def _finished(place: Path) -> bool:
 
 
 @contextmanager
-def _arranged(name: str, place: Path, at_random: bool) -> Iterator[None]:
+def arranged(
+    name: str, place: Path, carried_out: Callable[..., procedure.Procedure]
+) -> Iterator[None]:
     """Let the search be the one wanted, and learn from none before it."""
     os.environ["MRTUNER_STATE_DIR"] = str(place / "state")
     before = (procedure.Procedure, server.Measurements, server.OwnServer.fill)
@@ -198,8 +200,7 @@ def _arranged(name: str, place: Path, at_random: bool) -> Iterator[None]:
 
     try:
         server.OwnServer.fill = fill  # type: ignore[method-assign,assignment]
-        if at_random:
-            procedure.Procedure = partial(before[0], at_random=True)  # type: ignore[misc,assignment]
+        procedure.Procedure = carried_out  # type: ignore[misc,assignment]
         if name == "same":
             server.Measurements = AdviceTwice  # type: ignore[misc]
         yield
@@ -397,7 +398,7 @@ def _agreed(found: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
     return loads
 
 
-def _memory() -> str:
+def memory_here() -> str:
     return pretty_bytes(Bytes(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
 
 

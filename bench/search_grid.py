@@ -1,0 +1,172 @@
+"""Each value of each setting that a search may try, alone against the advice.
+
+    python bench/search_grid.py --load analytic --pairs 6 --records DIR --output grid.json
+
+All cells have the same number of interleaved pairs, also those that lose, unless they do harm. The
+bounds hold for all cells together with 95 %: Bonferroni's, from a spread that is pooled over the
+cells. The first cell is the advice against itself. Interrupted, the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import exp, fsum, log, sqrt
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from scipy.stats import t
+from searches import LOADS, arranged, memory_here, say
+
+from mrtuner.answers.searched.own_server import SearchWish, resume, search
+from mrtuner.search import procedure, race, record, space
+from mrtuner.search.model import Search, Trial, differences
+from mrtuner.tables import aligned
+
+ALPHA = 0.05
+#: The budget [min] whose schedule has runs of two seconds; the grid itself has none.
+MINUTES = 10.0
+
+
+@dataclass(kw_only=True)
+class Grid(procedure.Procedure):
+    """All cells in turn, instead of what is proposed."""
+
+    pairs: int
+
+    def _profile(self) -> None:
+        super()._profile()
+        found = self.search
+        found.schedule = replace(found.schedule, pairs=self.pairs)
+        # Whatever binds: a grid is to show what the profile would have left out as well.
+        seen = [replace(one, value=max(one.value or 0, one.least)) for one in found.evidence]
+        found.searched, found.left_out = space.choose(seen, self.server, found.advice, found.keep)
+
+    def _baselines(self) -> None:
+        """Their settings are cells as well."""
+
+    def _trials(self) -> None:
+        if not self.search.trials:
+            self._try("proposed", dict(self.search.advice), {})
+        for name, text in _cells(space.dimensions(self.search.searched, self.server)):
+            side = self._side({name: text}, self.search.advice)
+            if side in self._tried():
+                continue
+            say(f"{name} = {text}")
+            if self.fits(side):
+                self._try("proposed", side, {})
+            else:
+                say("not tried: beyond the memory budget")
+
+    def _choose_candidate(self) -> None:
+        self.search.candidate = 0
+
+    @property
+    def _base(self) -> int:
+        return 0
+
+
+def _cells(dimensions: Sequence[space.Dimension]) -> Iterator[tuple[str, str]]:
+    for one in dimensions:
+        ends = (one.text(0.99999), one.text(0.20001 if one.setting.special else 0))
+        for text in dict.fromkeys(one.setting.values or (*one.setting.special, *ends)):
+            if text != one.setting.advice:
+                yield one.name, text
+
+
+def main() -> None:
+    options = _options()
+    rows = []
+    space.MOST = sys.maxsize  # type: ignore[misc]
+    race.lost = lambda _raced: None
+    for name in options.load:
+        place = options.records / f"{name}-grid"
+        place.mkdir(parents=True, exist_ok=True)
+        with arranged(name, place, partial(Grid, pairs=options.pairs)):
+            found = _measured(place, name, options.clients)
+        rows.append(_row(found, name))
+        _tell(rows[-1])
+    told = {"cpus": os.cpu_count(), "memory": memory_here(), "grids": rows}
+    options.output.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def _measured(place: Path, name: str, clients: int) -> Search:
+    if (place / record.FILE).exists():
+        return resume(place, tell=say)
+    load, script = LOADS[name], place / "load.sql"
+    script.write_text(load.script or "")
+    wish = SearchWish(
+        builtin=load.builtin, scripts=(script,) if load.script else (), scale=load.scale,
+        clients=clients, budget=60 * MINUTES, seed=1,
+    )  # fmt: skip
+    return search(place, wish, tell=say, **load.machine)  # type: ignore[arg-type]
+
+
+def _row(found: Search, name: str) -> dict[str, Any]:
+    cells = [
+        (one, [log(b / a) for a, b in one.pairs]) for one in found.trials if len(one.pairs) > 1
+    ]
+    freedom = sum(len(logs) - 1 for _, logs in cells)
+    spread = sqrt(fsum((one - fmean(logs)) ** 2 for _, logs in cells for one in logs) / freedom)
+    quantile = float(t.ppf(1 - ALPHA / 2 / len(cells), freedom))
+    return {
+        "load": name, "what": LOADS[name].what, "postgres": found.postgres,
+        "started": found.started, "clients": found.load.clients, "window [s]":
+        found.schedule.window, "other programs": found.busy, "spread": round(spread, 4),
+        "not measured": [_cell(found, one) for one in found.trials if len(one.pairs) < 2],
+        "cells": [
+            _cell(found, one)
+            | {
+                "pairs": len(logs), "ended": one.outcome, "ratio": round(exp(fmean(logs)), 4),
+                "low": round(exp(fmean(logs) - quantile * spread / sqrt(len(logs))), 4),
+                "high": round(exp(fmean(logs) + quantile * spread / sqrt(len(logs))), 4),
+            }
+            for one, logs in cells
+        ],
+    }  # fmt: skip
+
+
+def _cell(found: Search, one: Trial) -> dict[str, str | None]:
+    """The setting that differs and its values; none where the advice ran against itself."""
+    defaults = {each.name: each.advice for each in found.searched}
+    changed = differences(found.advice, one.settings, lambda name: defaults.get(name, ""))
+    for name, (advised, value) in changed.items():
+        return {"name": name, "advice": advised, "value": value}
+    return {"name": None, "advice": None, "value": None}
+
+
+def _tell(row: dict[str, Any]) -> None:
+    say(f"{row['load']}: the spread of a pair is {row['spread']:.1%}")
+    cells = sorted(row["cells"], key=lambda one: -one["ratio"])
+    shown = [
+        (
+            f"{one['name']} = {one['value']}" if one["name"] else "the advice",
+            f"{one['ratio'] - 1:+.1%}", f"{one['low'] - 1:+.1%} to {one['high'] - 1:+.1%}",
+            str(one["pairs"]),
+        )
+        for one in cells
+    ]  # fmt: skip
+    for line in aligned([("cell", "gain", "for all cells together", "pairs"), *shown]):
+        say(line)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--load", action="append", choices=LOADS, required=True)
+    parser.add_argument("--pairs", type=int, default=6, help="of each cell")
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--records", type=Path, default=Path("searches"))
+    parser.add_argument("--output", type=Path, default=Path("search-grid.json"))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
