@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mrtuner.answers.searched.own_server import SearchWish, resume, search
+from mrtuner.answers.settings_search.own_server import SearchWish, resume, search
 from mrtuner.bench.load.pgbench import Builtin
 from mrtuner.bench.server.standing import DATABASE
 from mrtuner.errors import MrTunerError

@@ -16,7 +16,7 @@ from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact
 from mrtuner_pods.connections.formats import resources
 from mrtuner_pods.connections.manifest import Place
-from mrtuner_pods.planning.present import Present, present, quantity
+from mrtuner_pods.planning.running_now import Present, present, quantity
 from mrtuner_pods.planning.servers import Server
 from sizing_manifests import autoscaler, deployment
 

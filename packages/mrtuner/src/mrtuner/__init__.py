@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mrtuner.answers.advice import tune
-    from mrtuner.answers.checking import check
+    from mrtuner.answers.server_check import check
     from mrtuner.tuning.advice import Tuning
 
 __all__ = ["Tuning", "__version__", "check", "tune"]
@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(mrtuner.answers.advice, name)
     if name == "check":
-        import mrtuner.answers.checking
+        import mrtuner.answers.server_check
 
-        return mrtuner.answers.checking.check
+        return mrtuner.answers.server_check.check
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

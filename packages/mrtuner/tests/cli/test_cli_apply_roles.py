@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from conftest import NewCluster
 
-from mrtuner.change.catalog import turned
+from mrtuner.change.catalog_transaction import turned
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import State
 from mrtuner.cli import main

@@ -147,6 +147,8 @@ def test_only_an_option_much_like_the_one_given_is_suggested(given: str, meant: 
 
 def test_the_version_is_told() -> None:
     assert CliRunner().invoke(main, ["--version"]).output == "mrtuner 0.1.0\n"
+    module = [sys.executable, "-m", "mrtuner", "--version"]
+    assert subprocess.run(module, capture_output=True, check=True).stdout == b"mrtuner 0.1.0\n"
 
 
 def test_an_error_is_two_lines_on_stderr_and_nothing_on_stdout() -> None:

@@ -202,7 +202,7 @@ def test_the_region_is_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_fleet_names_servers_and_instances_of_rds(tmp_path: Path) -> None:
-    from mrtuner.history.recording.fleet import read_fleet
+    from mrtuner.history.fleet_file import read_fleet
 
     file = tmp_path / "fleet.toml"
     file.write_text('[instances]\nshop = "service=shop"\n[rds]\nshop = "shop-prod"\n')

@@ -19,7 +19,7 @@ from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.model import JitWork, RoleSpills, Server, Slru
 from mrtuner.units import Bytes
-from mrtuner.web.recorded import recorded_answer
+from mrtuner.web.recorded_advice import recorded_answer
 
 NIGHT = datetime.fromtimestamp(MIDNIGHT // SECOND, UTC)
 SETTINGS = {

@@ -21,7 +21,7 @@ from conftest import NewCluster
 
 from machine import needs
 from mrtuner.errors import UsageError
-from mrtuner.history.recording.fleet import read_fleet
+from mrtuner.history.fleet_file import read_fleet
 from mrtuner.history.size import status
 from mrtuner.postgres.server_user import hand_over, scratch_directory, server_user
 

@@ -13,7 +13,6 @@ from history_story import of_source
 
 from mrtuner.history.analysis.changes import changes
 from mrtuner.history.analysis.period import HistoryPeriod
-from mrtuner.history.identity import settings
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recorded.host_metrics import (
     CONNECTIONS,
@@ -25,6 +24,7 @@ from mrtuner.history.recorded.host_metrics import (
     max_connections,
 )
 from mrtuner.history.recorded.machine import facts
+from mrtuner.history.recorded.settings import settings
 from mrtuner.history.recording.sampler import Row
 from mrtuner.history.recording.source import Source, built_in, of_program
 from mrtuner.history.store import sealing

@@ -17,7 +17,7 @@ from search_surface import Surface, new_search, procedure
 
 from json_schemas import assert_valid
 from mrtuner import __version__
-from mrtuner.answers.searched.own_server import Clock, kept_in, resume
+from mrtuner.answers.settings_search.own_server import Clock, kept_in, resume
 from mrtuner.bench.engine.events import Event
 from mrtuner.documents import as_builtins
 from mrtuner.errors import BadValue, Refused, UsageError

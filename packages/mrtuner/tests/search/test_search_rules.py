@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from search_surface import ADVICE, SERVER, all_binds
 
-from mrtuner.answers.searched.own_server import costs
+from mrtuner.answers.settings_search.own_server import costs
 from mrtuner.catalog.load import parameters
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.search.model import BindingEvidence

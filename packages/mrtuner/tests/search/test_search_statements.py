@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 from conftest import NewCluster
 
-from mrtuner.answers.searched.own_server import SearchWish
-from mrtuner.answers.searched.statements import read_statements
+from mrtuner.answers.settings_search.own_server import SearchWish
+from mrtuner.answers.settings_search.statements import read_statements
 from mrtuner.bench.server.copying import copy_database
 from mrtuner.cli import main
 from mrtuner.errors import MrTunerError

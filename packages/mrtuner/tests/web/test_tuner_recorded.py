@@ -23,7 +23,7 @@ from mrtuner.history.recording.sampler import Sampler
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.postgres.connect import connect
-from mrtuner.web.recorded import recorded_answer
+from mrtuner.web.recorded_advice import recorded_answer
 
 #: Sources, of a server and of its machine, that the advice is built on.
 BUILT_ON = ("settings", "sizes", "connections", "slots", "machine")

@@ -30,7 +30,7 @@ from mrtuner.bench.record.document import BlockLine, RunDocument, SettingsLine
 from mrtuner.bench.record.model import Record
 from mrtuner.bench.series import Series
 from mrtuner.documents import convert
-from mrtuner.web.records import without_inline_style
+from mrtuner.web.benchmark_records import without_inline_style
 from series_data import a_load
 
 HOSTILE = "<script>alert(1)<script> &amp; .json"

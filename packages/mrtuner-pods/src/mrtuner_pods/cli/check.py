@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from mrtuner.answers.targets import TargetKind, instance_named, kind_of
-from mrtuner.cli.common import checks, options, targets, terminal
+from mrtuner.cli.common import check_option, options, targets, terminal
 from mrtuner.cli.common.aws_options import account_options
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.inputs import Rate
@@ -145,13 +145,13 @@ _pods_options = options.stacked(
 @options.declared_option("postgres")
 @click.option("--example", is_flag=True, help="Print the manifest of an example shop.")
 @account_options
-@checks.always_checks
+@check_option.always_checks
 @options.json_option
 def command(
     manifests: tuple[str, ...],
     rollout: str,
     example: bool,
-    check: checks.Check,
+    check: check_option.Check,
     as_json: bool,
     account: Account,
     **given: Any,
@@ -258,7 +258,7 @@ def _seen(given: Any) -> dict[str, Any]:
         if given["instance"] is not None:
             raise UsageError("--instance requires --history", "Give both, or leave it out.")
         return found
-    from mrtuner.answers.remembered import remembered
+    from mrtuner.answers.recorded import remembered
     from mrtuner.facts import Fact
     from mrtuner.history.analysis.busiest_sessions import most_by_application, most_clients
     from mrtuner_pods.observed.remembered import most_seen

@@ -124,7 +124,7 @@ def _of_prometheus(given: dict[str, Any]) -> Observed:
 
 
 def _of_history(given: dict[str, Any], rate: float | None) -> Observed:
-    from mrtuner.answers.remembered import remembered
+    from mrtuner.answers.recorded import remembered
     from mrtuner.history.analysis.busiest_sessions import busiest_sessions
     from mrtuner_pods.observed.remembered import of_sessions
 

@@ -15,7 +15,7 @@ from mrtuner_pods.planning.inputs import PLAN_INPUTS
 
 if TYPE_CHECKING:
     from mrtuner_pods.planning.document import PodsPlanDocument
-    from mrtuner_pods.planning.present import Present
+    from mrtuner_pods.planning.running_now import Present
 
 _FORMATS = ("text", "json", *NAMES)
 
@@ -112,7 +112,7 @@ def _present(
             raise UsageError("--deployment is for a manifest", "Give the manifest as well.")
         return None
     from mrtuner_pods.connections.formats import resources
-    from mrtuner_pods.planning.present import present
+    from mrtuner_pods.planning.running_now import present
     from mrtuner_pods.planning.servers import Server
 
     read = [one for each in manifest.read_all(manifests) for one in resources(each.text, each.name)]

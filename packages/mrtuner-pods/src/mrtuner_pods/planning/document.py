@@ -15,7 +15,7 @@ from mrtuner_pods.planning.model import (
     PodsCpu,
     PodsWaiting,
 )
-from mrtuner_pods.planning.present import Present
+from mrtuner_pods.planning.running_now import Present
 from mrtuner_pods.planning.servers import Server
 from mrtuner_pods.planning.storm import PodsStorm
 from mrtuner_pods.waiting.erlang import PodsScreen

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mrtuner_pods.observed.model import Observed
     from mrtuner_pods.observed.used import PodsFigure
     from mrtuner_pods.planning.intervals import PodsInterval
-    from mrtuner_pods.planning.present import Present
+    from mrtuner_pods.planning.running_now import Present
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from mrtuner_pods.planning.inputs import PlanInputs, Question, asked, ms
 from mrtuner_pods.planning.intervals import PodsInterval, Repeated
 from mrtuner_pods.planning.memory import killed, memory, most_workers
 from mrtuner_pods.planning.model import Now, Plan, PodsConnections, Point, StageLoad, p95_of
-from mrtuner_pods.planning.present import Present
+from mrtuner_pods.planning.running_now import Present
 from mrtuner_pods.planning.runs import Runs, grows
 from mrtuner_pods.planning.search import alternatives, best
 from mrtuner_pods.planning.servers import Server

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from mrtuner.answers.advice import tune
     from mrtuner.answers.autovacuum import vacuum
     from mrtuner.answers.change import apply, undo
-    from mrtuner.answers.checking import check
-    from mrtuner.answers.hanging import audit, failover
-    from mrtuner.answers.happened import compare_periods, history, query
+    from mrtuner.answers.failover_prediction import audit, failover
+    from mrtuner.answers.failover_rehearsal import rehearse
     from mrtuner.answers.hard_limits import limits
     from mrtuner.answers.proof.prove import prove
-    from mrtuner.answers.rehearsed import rehearse
-    from mrtuner.answers.searched.own_server import search
+    from mrtuner.answers.server_check import check
+    from mrtuner.answers.settings_search.own_server import search
+    from mrtuner.answers.what_happened import compare_periods, history, query
     from mrtuner.failover.settings.advice import settings as failover_settings
     from mrtuner.rotate.answer import rotate
 
@@ -33,18 +33,18 @@ __all__ = [
 #: Where each answer is, as MODULE:NAME.
 _PLACES: Final = {
     "apply": "mrtuner.answers.change:apply",
-    "audit": "mrtuner.answers.hanging:audit",
-    "check": "mrtuner.answers.checking:check",
-    "compare_periods": "mrtuner.answers.happened:compare_periods",
-    "failover": "mrtuner.answers.hanging:failover",
+    "audit": "mrtuner.answers.failover_prediction:audit",
+    "check": "mrtuner.answers.server_check:check",
+    "compare_periods": "mrtuner.answers.what_happened:compare_periods",
+    "failover": "mrtuner.answers.failover_prediction:failover",
     "failover_settings": "mrtuner.failover.settings.advice:settings",
-    "history": "mrtuner.answers.happened:history",
+    "history": "mrtuner.answers.what_happened:history",
     "limits": "mrtuner.answers.hard_limits:limits",
     "prove": "mrtuner.answers.proof.prove:prove",
-    "query": "mrtuner.answers.happened:query",
-    "rehearse": "mrtuner.answers.rehearsed:rehearse",
+    "query": "mrtuner.answers.what_happened:query",
+    "rehearse": "mrtuner.answers.failover_rehearsal:rehearse",
     "rotate": "mrtuner.rotate.answer:rotate",
-    "search": "mrtuner.answers.searched.own_server:search",
+    "search": "mrtuner.answers.settings_search.own_server:search",
     "tune": "mrtuner.answers.advice:tune",
     "undo": "mrtuner.answers.change:undo",
     "vacuum": "mrtuner.answers.autovacuum:vacuum",

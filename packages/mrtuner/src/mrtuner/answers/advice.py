@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
-from mrtuner.answers.remembered import Tell, remembered, silent
+from mrtuner.answers.recorded import Tell, remembered, silent
 from mrtuner.errors import UsageError
 from mrtuner.inputs import MachineInputs
 from mrtuner.tuning import tune as from_facts

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.answers.remembered import remembered
+from mrtuner.answers.recorded import remembered
 from mrtuner.errors import UsageError
 from mrtuner.units import parse_duration
 

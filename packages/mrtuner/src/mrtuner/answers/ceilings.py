@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue, MissingPart, UsageError
 from mrtuner.history.analysis.period import HistoryPeriod
-from mrtuner.history.identity import settings
 from mrtuner.history.reading import History
 from mrtuner.history.recorded.host_metrics import (
     STEP,
@@ -20,6 +19,7 @@ from mrtuner.history.recorded.host_metrics import (
     max_connections,
 )
 from mrtuner.history.recorded.machine import Facts, facts, instance_of
+from mrtuner.history.recorded.settings import settings
 from mrtuner.limits.assess import Limits, limits, on_host
 from mrtuner.limits.ceilings import (
     AURORA,

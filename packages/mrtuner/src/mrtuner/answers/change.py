@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from mrtuner.answers.remembered import Tell, silent
+from mrtuner.answers.recorded import Tell, silent
 from mrtuner.change.settings import apply as settings
 from mrtuner.change.settings.apply import NEVER, Outcome, Restart, SettingsPlan, Standby, Wanted
 from mrtuner.change.transaction import Observer, unobserved

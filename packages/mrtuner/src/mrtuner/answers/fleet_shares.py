@@ -1,4 +1,4 @@
-"""How near each instance of a store is to its limits in its last hour; see `web.shares`."""
+"""How near each instance of a store is to its limits in its last hour; see `answers.shares`."""
 
 from __future__ import annotations
 

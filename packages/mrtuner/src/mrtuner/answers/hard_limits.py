@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.answers.remembered import remembered
+from mrtuner.answers.recorded import remembered
 from mrtuner.answers.targets import TargetKind, instance_named, kind_of
 from mrtuner.errors import BadValue, MrTunerError, UsageError
 from mrtuner.units import parse_duration
@@ -203,7 +203,7 @@ def _region(
 
 
 def _accounts(regions: Sequence[str], profile: str | None, *, all_regions: bool) -> list[Account]:
-    from mrtuner.aws.fleet import enabled_regions
+    from mrtuner.aws.regions import enabled_regions
     from mrtuner.aws.session import Account
 
     if all_regions and regions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from mrtuner.change.catalog import CatalogTransaction, by_name, split
+from mrtuner.change.catalog_transaction import CatalogTransaction, by_name, split
 from mrtuner.change.record import Method, ParameterChange
 from mrtuner.change.settings import live
 

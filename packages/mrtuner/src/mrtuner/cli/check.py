@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.answers.targets import RDS, TargetKind, kind_of
-from mrtuner.cli.common import checks, options, prerequisites, targets, terminal
+from mrtuner.cli.common import check_option, options, prerequisites, targets, terminal
 from mrtuner.cli.common.aws_options import account_options
 from mrtuner.errors import UsageError
 
@@ -45,7 +45,7 @@ _MACHINE: Final = ("memory", "cpus", "storage", "disk", "wal_disk")
 )
 @options.html_option("Write the findings as one HTML page.")
 @account_options
-@checks.always_checks
+@check_option.always_checks
 @options.json_option
 def command(
     named: tuple[str, ...],
@@ -58,7 +58,7 @@ def command(
     account: Account,
     everything: bool,
     html: Path | None,
-    check: checks.Check,
+    check: check_option.Check,
     as_json: bool,
     **machine: Any,
 ) -> None:
@@ -81,8 +81,8 @@ def command(
     is what costs or risks something; to know is the rest. The exit code is 3 if there is something
     from --fail-on on, or if a check could not judge.
     """
-    from mrtuner.answers.checking import check as check_one
-    from mrtuner.answers.checking import check_all
+    from mrtuner.answers.server_check import check as check_one
+    from mrtuner.answers.server_check import check_all
     from mrtuner.checks.document import check_document
     from mrtuner.findings import Severity
 
@@ -123,7 +123,7 @@ def command(
 
 def _by_name(named: Sequence[str], config: Path | None) -> dict[str, tuple[str, ...]]:
     """What is checked under each name: a connection string, an instance of RDS, or both."""
-    from mrtuner.history.recording.fleet import read_fleet
+    from mrtuner.history.fleet_file import read_fleet
 
     of_rds = {one: one for one in named if kind_of(one) is TargetKind.RDS}
     servers = targets.servers_named([one for one in named if one not in of_rds], config)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mrtuner.answers.targets import TargetKind, instance_named, kind_of
-from mrtuner.cli.common import checks, exit_codes, options, prerequisites, progress, terminal
+from mrtuner.cli.common import check_option, exit_codes, options, prerequisites, progress, terminal
 from mrtuner.cli.history.store_options import LONGEST_PERIOD
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
@@ -75,7 +75,7 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
     "ceilings only]",
 )
 @options.history_options("Use what mrtuner record recorded there about the server's host.")
-@checks.check_option("a limit was reached")
+@check_option.checks("a limit was reached")
 @click.option(
     "--example",
     is_flag=True,
@@ -94,7 +94,7 @@ _UNITS: Final = ("B/s", "kB/s", "KiB/s", "MB/s", "MiB/s")
 @click.pass_context
 def command(
     ctx: click.Context, /, targets: tuple[str, ...], everything: bool, example: bool,
-    html: Path | None, check: checks.Check, as_json: bool, **given: Any,
+    html: Path | None, check: check_option.Check, as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Find which hard limit was reached, when, and what to change.
 
@@ -145,7 +145,7 @@ def _packages(targets: tuple[str, ...], everything: bool) -> Iterator[str]:
 
 def _tell_one(
     ctx: click.Context, target: str | None, given: dict[str, Any], html: Path | None,
-    check: checks.Check, as_json: bool,
+    check: check_option.Check, as_json: bool,
 ) -> None:  # fmt: skip
     if target is None:
         raise UsageError(
@@ -186,7 +186,7 @@ def _answer(target: str, given: dict[str, Any]) -> Limits:
 
 def _tell_fleet(
     ctx: click.Context, names: Sequence[str], given: dict[str, Any], html: Path | None,
-    check: checks.Check, as_json: bool,
+    check: check_option.Check, as_json: bool,
 ) -> None:  # fmt: skip
     from mrtuner.answers.hard_limits import limits_of_fleet
     from mrtuner.limits.document import fleet_document

@@ -150,7 +150,7 @@ def _instances(
     given: Sequence[str], config: Path | None, name: str | None
 ) -> tuple[list[Instance], list[ManagedInstance]]:
     """The servers to connect to, and those read from AWS; a name may be in both, for one server."""
-    from mrtuner.history.recording.fleet import instance_of, managed_of, read_fleet
+    from mrtuner.history.fleet_file import instance_of, managed_of, read_fleet
 
     of_rds = [text for text in given if kind_of(text) is TargetKind.RDS]
     servers = [

@@ -18,7 +18,7 @@ from mrtuner.search.goal import rate_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mrtuner.answers.searched.own_server import SearchWish
+    from mrtuner.answers.settings_search.own_server import SearchWish
     from mrtuner.bench.load.pgbench import Builtin
     from mrtuner.search.model import Search
 
@@ -138,7 +138,7 @@ def command(
     window between two untouched ones, and is taken back at once when transactions fail or slow
     down. Every change is in the journal. The server never restarts.
     """
-    from mrtuner.answers.searched.own_server import BUDGET, DIRECTORY, SearchWish
+    from mrtuner.answers.settings_search.own_server import BUDGET, DIRECTORY, SearchWish
 
     _check_server(dsn, embedded, reload_only, resume)
     if resume is not None:
@@ -249,7 +249,7 @@ def _found(
     asked: options.Asked, machine: dict[str, Any],
 ) -> Search:  # fmt: skip
     from mrtuner.answers import search
-    from mrtuner.answers.searched.own_server import resume
+    from mrtuner.answers.settings_search.own_server import resume
     from mrtuner.search.record import FILE, load
     from mrtuner.search.text import resume_command
 
@@ -270,7 +270,7 @@ def _found_live(
     dsn: str, wish: SearchWish, place: Path, resumed: bool, asked: options.Asked,
     more: dict[str, Any],
 ) -> Search:  # fmt: skip
-    from mrtuner.answers.searched.live import search_live
+    from mrtuner.answers.settings_search.live import search_live
 
     with asked.book() as book:
         return search_live(

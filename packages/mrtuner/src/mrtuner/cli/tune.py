@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli.common import checks, options, targets, terminal
+from mrtuner.cli.common import check_option, options, targets, terminal
 from mrtuner.errors import UsageError
 from mrtuner.formats import NAMES, for_containers
 from mrtuner.wording import not_judged
@@ -38,7 +38,7 @@ FORMATS: Final = ("text", "json", *NAMES)
     "--compare", "peer", type=click.Choice(["pgtune"]),
     help="Also list where another tool's value differs, with its rule and our reason.",
 )  # fmt: skip
-@checks.check_option("there is something to change, or a danger")
+@check_option.checks("there is something to change, or a danger")
 @options.output_option
 def command(
     dsn: str | None,
@@ -50,7 +50,7 @@ def command(
     instance: str | None,
     plans: int | None,
     peer: str | None,
-    check: checks.Check,
+    check: check_option.Check,
     output: Path | None,
     **machine: Any,
 ) -> None:

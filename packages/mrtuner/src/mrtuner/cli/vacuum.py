@@ -11,7 +11,7 @@ import click
 
 from mrtuner.cli.common import (
     change,
-    checks,
+    check_option,
     options,
     prerequisites,
     targets,
@@ -22,7 +22,7 @@ from mrtuner.cli.common.catalog_change import CatalogChange
 from mrtuner.cli.common.commands import offer_verbs
 
 if TYPE_CHECKING:
-    from mrtuner.change.catalog import Wanted
+    from mrtuner.change.catalog_transaction import Wanted
     from mrtuner.vacuum import Vacuum
     from mrtuner.vacuum.document import VacuumDocument
 
@@ -59,7 +59,7 @@ _sample = click.option(
     "--long", "Report sessions and prepared transactions that are older.  [default: 5min]"
 )
 @options.html_option("Write an HTML page with a chart of dead rows now and with the advice.")
-@checks.check_option("there is something to do")
+@check_option.checks("there is something to do")
 @options.yes_option
 @click.pass_context
 def command(
@@ -76,7 +76,7 @@ def command(
     top: int,
     long: float | None,
     html: Path | None,
-    check: checks.Check,
+    check: check_option.Check,
     yes: bool,
 ) -> None:
     """Advise autovacuum settings for each table, and find what blocks vacuum.

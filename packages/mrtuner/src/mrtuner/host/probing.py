@@ -12,11 +12,11 @@ from mrtuner.host import memory as ram
 from mrtuner.host.disk import disk, wal_disk
 from mrtuner.host.io_limits import volume_limits
 from mrtuner.host.io_uring import io_uring
+from mrtuner.host.kernel_settings import virtual_memory
 from mrtuner.host.model import Host
 from mrtuner.host.mounts import place_of
 from mrtuner.host.storage import storage
 from mrtuner.host.tree import Tree
-from mrtuner.host.vm import virtual_memory
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from mrtuner.change.catalog import CatalogTransaction, Wanted, by_name, split
+from mrtuner.change.catalog_transaction import CatalogTransaction, Wanted, by_name, split
 from mrtuner.change.record import Method, ParameterChange
 from mrtuner.vacuum.commands import qualified
 

@@ -97,7 +97,7 @@ def app(
         if len(request.url.query) > _LONGEST_QUERY:
             return _too_long()
         if "instance" in request.query_params:
-            from mrtuner.web.recorded import recorded_answer
+            from mrtuner.web.recorded_advice import recorded_answer
 
             return _answered(shared, request, recorded_answer)
         from mrtuner.web.tuner import answer
@@ -138,7 +138,7 @@ def _record_routes(directory: Path) -> Iterator[Route]:
     from starlette.responses import HTMLResponse, Response
     from starlette.routing import Route
 
-    from mrtuner.web.records import Records
+    from mrtuner.web.benchmark_records import Records
 
     records = Records(directory)
 

@@ -21,9 +21,9 @@ from mrtuner.change.record import Change, ParameterChange, State
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.history.analysis.changes import HistoryChange, changes
 from mrtuner.history.analysis.period import HistoryPeriod
-from mrtuner.history.identity import other_value_between
 from mrtuner.history.reading import History
 from mrtuner.history.recorded.machine import facts
+from mrtuner.history.recorded.settings import other_value_between
 from mrtuner.history.store.opening import last_identity
 
 #: Two clocks may differ by this much. A new setting is seen only at the next sample.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli.common import checks, exit_codes, options, prerequisites, progress, terminal
+from mrtuner.cli.common import check_option, exit_codes, options, prerequisites, progress, terminal
 from mrtuner.errors import UsageError
 from mrtuner.tables import aligned
 from mrtuner.wording import not_judged, plural
@@ -33,7 +33,7 @@ _HEADER: Final = ("region", "instance", "class", "group", "memory", "drift", "fi
     default="mixed",
     help="Workload of the servers; drift is measured against the advice for it.  [default: mixed]",
 )
-@checks.check_option("something needs attention")
+@check_option.checks("something needs attention")
 @click.option("--profile", metavar="NAME", help="AWS profile to use.  [default: AWS_PROFILE]")
 @options.json_option
 @click.pass_context
@@ -43,7 +43,7 @@ def command(
     all_regions: bool,
     regions: tuple[str, ...],
     workload: str,
-    check: checks.Check,
+    check: check_option.Check,
     profile: str | None,
     as_json: bool,
 ) -> None:
@@ -121,7 +121,7 @@ class Fleet:
 
 
 def _regions(all_regions: bool, regions: Sequence[str], profile: str | None) -> tuple[str, ...]:
-    from mrtuner.aws.fleet import default_region, enabled_regions
+    from mrtuner.aws.regions import default_region, enabled_regions
 
     if all_regions and regions:
         raise UsageError("--all-regions and --region cannot be used together", "Use one of them.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli.common import checks, options, targets, terminal
+from mrtuner.cli.common import check_option, options, targets, terminal
 from mrtuner.cli.common.aws_options import account_options
 from mrtuner.wording import not_judged
 from rdstune.cli import change
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @change.workload_option
 @change.connections_option
 @click.option("--all", "everything", is_flag=True, help="Also list parameters that need no change.")
-@checks.check_option("there is something to do")
+@check_option.checks("there is something to do")
 @account_options
 @options.json_option
 def command(
@@ -36,7 +36,7 @@ def command(
     workload: str,
     connections: int | None,
     everything: bool,
-    check: checks.Check,
+    check: check_option.Check,
     account: Account,
     as_json: bool,
 ) -> None:

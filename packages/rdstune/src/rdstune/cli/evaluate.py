@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli.common import checks, options, terminal
+from mrtuner.cli.common import check_option, options, terminal
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
 from mrtuner.wording import enumerated
@@ -51,7 +51,7 @@ _NO_RANGE: Final = Missing(
     help="Engine whose classes and memory to use; Aurora reserves less.",
 )  # fmt: skip
 @click.option("--pg", "major", type=int, metavar="MAJOR", help="PostgreSQL version.  [default: 18]")
-@checks.check_option("the value is out of the parameter's range or makes no sense")
+@check_option.checks("the value is out of the parameter's range or makes no sense")
 @options.json_option
 def command(
     formula: str,
@@ -64,7 +64,7 @@ def command(
     storage: int | None,
     engine: str,
     major: int | None,
-    check: checks.Check,
+    check: check_option.Check,
     as_json: bool,
 ) -> None:
     """Evaluate a parameter group's formula: the number, its size, and whether it makes sense.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mrtuner.cli.common import checks, options, terminal
+from mrtuner.cli.common import check_option, options, terminal
 from mrtuner.cli.common.aws_options import account_options
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
@@ -39,7 +39,7 @@ _STYLES: Final = {"error": "error", "warning": "warning", "info": "quiet"}
 )  # fmt: skip
 @click.option("--smallest", metavar="CLASS", help="Check the values on this class and larger ones.")
 @click.option("--cluster", is_flag=True, help="Treat GROUP as a DB cluster parameter group.")
-@checks.check_option("there is an error or a warning")
+@check_option.checks("there is an error or a warning")
 @account_options
 @options.format_option(FORMATS)
 @options.json_option
@@ -49,7 +49,7 @@ def command(
     class_names: tuple[str, ...],
     smallest: str | None,
     cluster: bool,
-    check: checks.Check,
+    check: check_option.Check,
     account: Account,
     form: str | None,
     as_json: bool,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mrtuner.cli.common import checks, exit_codes, options, prerequisites, targets, terminal
+from mrtuner.cli.common import check_option, exit_codes, options, prerequisites, targets, terminal
 from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.common.commands import offer_verbs
 from mrtuner.errors import UsageError
@@ -51,7 +51,7 @@ _QUEUED: Final = 1800.0
     help="Instances with the same value of this tag take turns, like those of a cluster.",
 )
 @options.time_option("--gap", "Minimum time between two windows of one group.", default="30min")
-@checks.check_option("something is pending or windows are too close together")
+@check_option.checks("something is pending or windows are too close together")
 @account_options
 @options.json_option
 def command(
@@ -60,7 +60,7 @@ def command(
     timezone: str | None,
     tag: str | None,
     gap: float,
-    check: checks.Check,
+    check: check_option.Check,
     account: Account,
     as_json: bool,
 ) -> None:

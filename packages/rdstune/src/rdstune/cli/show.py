@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from mrtuner.cli.common import checks, options, terminal
+from mrtuner.cli.common import check_option, options, terminal
 from rdstune.cli.group_options import GROUP_OPTIONS
 
 
@@ -16,12 +16,12 @@ from rdstune.cli.group_options import GROUP_OPTIONS
 @GROUP_OPTIONS
 @click.option("--all-classes", is_flag=True, help="Show a table of the values on every class.")
 @options.html_option("Write an HTML page with the group, every class and a chart.")
-@checks.check_option("the values do not fit on some class")
+@check_option.checks("the values do not fit on some class")
 @options.json_option
 def command(
     all_classes: bool,
     html: Path | None,
-    check: checks.Check,
+    check: check_option.Check,
     as_json: bool,
     **wanted: Any,
 ) -> None:

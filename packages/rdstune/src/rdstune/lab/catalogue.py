@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from mrtuner.catalog.families import FamilyParameter, families, family
-from rdstune.lab.faults import invalid_value
+from rdstune.lab.refusals import invalid_value
 
 
 @cache

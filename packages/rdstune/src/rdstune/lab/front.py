@@ -19,10 +19,10 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import UsageError
-from rdstune.lab.faults import Fault
 from rdstune.lab.operations.supported import OPERATIONS
 from rdstune.lab.recognise import Signed, action_in, action_of, signed
-from rdstune.lab.trouble import Garbled, Trouble, Unreachable
+from rdstune.lab.refusals import Fault
+from rdstune.lab.simulated_faults import Garbled, Trouble, Unreachable
 from rdstune.lab.wire import Protocol
 from rdstune.lab.world import World
 

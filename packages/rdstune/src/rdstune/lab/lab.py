@@ -18,7 +18,7 @@ from rdstune.lab.front import Front, serve
 from rdstune.lab.operations import maintenance, snapshots
 from rdstune.lab.operations.supported import OPERATIONS
 from rdstune.lab.servers.running import Servers
-from rdstune.lab.trouble import Failure, Trouble
+from rdstune.lab.simulated_faults import Failure, Trouble
 from rdstune.lab.world import Event, Instance, Maintenance, Value, World
 
 _REGION: Final = "us-east-1"

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from mrtuner.errors import MrTunerError
 from rdstune.lab import life
-from rdstune.lab.faults import Fault, invalid_combination, invalid_value
 from rdstune.lab.operations import groups, versions
+from rdstune.lab.refusals import Fault, invalid_combination, invalid_value
 from rdstune.lab.windows import check_windows
 from rdstune.lab.world import Instance, LabCluster, Region, tags
 

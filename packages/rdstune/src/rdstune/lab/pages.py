@@ -10,7 +10,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rdstune.lab.faults import invalid_value
+from rdstune.lab.refusals import invalid_value
 
 Row = dict[str, Any]
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from mrtuner.catalog.families import FamilyParameter
 from mrtuner.errors import BadValue
 from mrtuner.formula import rds_formula
-from rdstune.lab.faults import invalid_combination, invalid_value
 from rdstune.lab.pages import Row
+from rdstune.lab.refusals import invalid_combination, invalid_value
 from rdstune.lab.world import Value
 
 #: Source: botocore, ModifyDBParameterGroupMessage and ResetDBParameterGroupMessage.

@@ -25,8 +25,8 @@ from typing import Any, Final
 
 from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.files import read_file
-from rdstune.lab.faults import Fault
 from rdstune.lab.lab import Lab
+from rdstune.lab.refusals import Fault
 
 Step = Mapping[str, Any]
 

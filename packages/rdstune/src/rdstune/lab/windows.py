@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from mrtuner.errors import BadValue
 from rdstune.fleet.maintenance_windows import DAY, WEEK, Window
-from rdstune.lab.faults import invalid_value
+from rdstune.lab.refusals import invalid_value
 
 
 def next_window(window: str, now: datetime) -> datetime:

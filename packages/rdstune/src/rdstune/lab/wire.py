@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
-from rdstune.lab.faults import Fault
+from rdstune.lab.refusals import Fault
 
 _NAMESPACE: Final = "http://rds.amazonaws.com/doc/2014-10-31/"
 

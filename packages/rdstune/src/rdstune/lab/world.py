@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from rdstune.lab.clock import Clock
-from rdstune.lab.faults import Fault
+from rdstune.lab.refusals import Fault
 
 if TYPE_CHECKING:
     from rdstune.lab.servers.running import Servers

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 from mrtuner.answers.proof.loads import Question, Wish, ask
 from mrtuner.answers.proof.sides import Sides
-from mrtuner.answers.remembered import Tell, silent
+from mrtuner.answers.recorded import Tell, silent
 from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.errors import MissingPart, MrTunerError
 from mrtuner.inputs import MachineInputs

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.answers.remembered import Tell, silent
+from mrtuner.answers.recorded import Tell, silent
 from mrtuner.errors import MrTunerError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from signal import SIGHUP, SIGINT, SIGTERM
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from mrtuner.answers.remembered import Tell, silent
+from mrtuner.answers.recorded import Tell, silent
 from mrtuner.errors import MrTunerError, NotPutBack
 
 if TYPE_CHECKING:

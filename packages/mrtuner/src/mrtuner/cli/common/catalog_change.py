@@ -12,7 +12,7 @@ from mrtuner.escape import printable
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
-    from mrtuner.change.catalog import CatalogTransaction, Wanted
+    from mrtuner.change.catalog_transaction import CatalogTransaction, Wanted
     from mrtuner.change.record import Outcome, ParameterChange
     from mrtuner.cli.common.options import Asked
     from mrtuner.documents import Document
@@ -51,7 +51,7 @@ class CatalogChange:
 
     def take_back(self, dsn: str, asked: Asked) -> None:
         """Show what the last change set, ask, and restore what was there before."""
-        from mrtuner.change.catalog import turned
+        from mrtuner.change.catalog_transaction import turned
 
         with asked.book() as book:
             recovered = self.kind.finish_or_revert_interrupted(dsn, book)
@@ -89,7 +89,7 @@ class CatalogChange:
             terminal.print_notes(shown)
 
     def _number(self, entries: Sequence[ParameterChange]) -> str:
-        from mrtuner.change.catalog import owner_of
+        from mrtuner.change.catalog_transaction import owner_of
 
         owners = len({owner_of(one) for one in entries})
         return f"{plural(len(entries), self.nouns[0])} of {plural(owners, self.nouns[1])}"

@@ -10,7 +10,7 @@ from mrtuner.cli.common.catalog_change import CatalogChange
 from mrtuner.errors import MissingPart
 
 if TYPE_CHECKING:
-    from mrtuner.change.catalog import Wanted
+    from mrtuner.change.catalog_transaction import Wanted
     from mrtuner.change.record import Outcome, ParameterChange
     from mrtuner.cli.common.document import ApplyDocument, UndoDocument
 

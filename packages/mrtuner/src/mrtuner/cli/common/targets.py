@@ -73,7 +73,7 @@ def servers_named(dsns: Sequence[str], config: Path | None) -> dict[str, str]:
 
     UsageError for two servers of one name.
     """
-    from mrtuner.history.recording.fleet import instance_of, read_fleet
+    from mrtuner.history.fleet_file import instance_of, read_fleet
 
     for dsn in dsns:
         warn_of_password(dsn)

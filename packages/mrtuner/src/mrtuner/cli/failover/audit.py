@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mrtuner.cli.common import checks, options, targets, terminal
+from mrtuner.cli.common import check_option, options, targets, terminal
 
 
 @options.command("audit")
@@ -16,13 +16,13 @@ from mrtuner.cli.common import checks, options, targets, terminal
 @options.time_option(
     "--within", "Report connections that may hang longer than this.", default="60s"
 )
-@checks.check_option("a connection may hang longer, or backends without clients are never ended")
+@check_option.checks("a connection may hang longer, or backends without clients are never ended")
 @options.json_option
 def command(
     target: str | None,
     port: int | None,
     within: float,
-    check: checks.Check,
+    check: check_option.Check,
     as_json: bool,
 ) -> None:
     """Show what is in force on live connections, at the server, and in between.

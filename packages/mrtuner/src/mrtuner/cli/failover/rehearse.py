@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrtuner.cli.common import checks, exit_codes, options, prerequisites, targets, terminal
+from mrtuner.cli.common import check_option, exit_codes, options, prerequisites, targets, terminal
 from mrtuner.cli.common.aws_options import account_options
 from mrtuner.cli.common.commands import CliCommand
 from mrtuner.wording import not_judged
 
 if TYPE_CHECKING:
-    from mrtuner.answers.rehearsed import Arrangement
+    from mrtuner.answers.failover_rehearsal import Arrangement
     from mrtuner.failover.rehearse.document import RehearsalDocument
 
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--no-write", is_flag=True, help="Probe with reads only, without a ledger of writes.")
 @options.html_option("Write the report, with a time line, as one HTML page.")
-@checks.check_option("a client waited longer than --within, or an acknowledged write was lost")
+@check_option.checks("a client waited longer than --within, or an acknowledged write was lost")
 @account_options
 @options.yes_option
 @options.json_option
@@ -60,7 +60,7 @@ def command(
     through: str | None,
     no_write: bool,
     html: Path | None,
-    check: checks.Check,
+    check: check_option.Check,
     yes: bool,
     as_json: bool,
     **rest: Any,

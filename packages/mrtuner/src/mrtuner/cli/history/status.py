@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli.common import checks, options, terminal
+from mrtuner.cli.common import check_option, options, terminal
 from mrtuner.cli.history.store_options import directory_option
 from mrtuner.facts import Missing
 
@@ -15,14 +15,14 @@ from mrtuner.facts import Missing
 @options.command("status")
 @directory_option
 @click.option("--instance", metavar="NAME", help="Show only this one, with each of its sources.")
-@checks.check_option(
+@check_option.checks(
     "no recorder is running, nothing was sampled, an instance is unreachable, or a source is late"
 )
 @options.json_option
 def command(
     directory: Path | None,
     instance: str | None,
-    check: checks.Check,
+    check: check_option.Check,
     as_json: bool,
 ) -> None:
     """Show whether a recorder is running, and how long ago each source was sampled.

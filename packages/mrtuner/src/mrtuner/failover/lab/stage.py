@@ -1,4 +1,4 @@
-"""The inside of the lab: the first process of its own namespaces, run by `session`.
+"""The inside of the lab: the first process of its own namespaces, run by `control`.
 
 `python -m mrtuner.failover.lab.stage` reads one request, a line of JSON, from stdin, and writes
 lines of JSON: `progress`, then `result`, or `error`. Further lines of stdin are the lab's commands.

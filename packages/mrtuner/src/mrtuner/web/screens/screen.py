@@ -89,20 +89,20 @@ class View:
     def lines(
         self, source: str, measures: Mapping[str, Measure], where: str = "true"
     ) -> list[ChartLine]:
-        """See `mrtuner.history.series.lines`; without the source there are none."""
+        """See `mrtuner.history.analysis.series.lines`; without the source there are none."""
         return lines(self.history, self.grid, source, measures, where) if self.has(source) else []
 
     def split(
         self, source: str, measure: Measure, by: str, *, where: str = "true", top: int = 8
     ) -> list[ChartLine]:
-        """See `mrtuner.history.series.split`; without the source there are none."""
+        """See `mrtuner.history.analysis.series.splits`; without the source there are none."""
         return self.splits(source, {"": measure}, by, where=where, top=top)[""]
 
     def splits(
         self, source: str, measures: Mapping[str, Measure], by: str, *, where: str = "true",
         top: int = 8,
     ) -> dict[str, list[ChartLine]]:  # fmt: skip
-        """See `mrtuner.history.series.splits`; without the source there are none."""
+        """See `mrtuner.history.analysis.series.splits`; without the source there are none."""
         if not self.has(source):
             return {name: [] for name in measures}
         return splits(self.history, self.grid, source, measures, by, where=where, top=top)

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from mrtuner.catalog.families import ENGINES
 from rdstune.lab import life, spread
-from rdstune.lab.faults import Fault, invalid_combination, invalid_value
 from rdstune.lab.operations import groups, instances, versions
 from rdstune.lab.operations.events import tell
 from rdstune.lab.pages import Row, filters, listed, selected
+from rdstune.lab.refusals import Fault, invalid_combination, invalid_value
 from rdstune.lab.windows import check_windows
 from rdstune.lab.world import Instance, LabCluster, Region, tag_list, tags
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from rdstune.lab.faults import invalid_combination
 from rdstune.lab.pages import Row, listed
+from rdstune.lab.refusals import invalid_combination
 from rdstune.lab.world import Event, Instance, LabCluster, LabGroup, Region, Snapshot
 
 _KEPT: Final = timedelta(days=14)

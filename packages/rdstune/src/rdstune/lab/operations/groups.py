@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, Final
 
 from rdstune.lab import catalogue, parameters, spread
-from rdstune.lab.faults import Fault, invalid_value
 from rdstune.lab.operations.events import tell
 from rdstune.lab.pages import Row, filters, listed
+from rdstune.lab.refusals import Fault, invalid_value
 from rdstune.lab.world import LabGroup, Region, tags
 
 _NAME: Final = re.compile(r"[A-Za-z](?:-?[A-Za-z0-9])*")

@@ -14,10 +14,10 @@ from typing import Any, Final
 from mrtuner.catalog.families import ENGINES
 from mrtuner.wording import enumerated
 from rdstune.lab import life, making, rows, spread
-from rdstune.lab.faults import Fault, invalid_combination, invalid_value
 from rdstune.lab.operations import groups, snapshots, versions
 from rdstune.lab.operations.events import tell
 from rdstune.lab.pages import filters, listed, selected
+from rdstune.lab.refusals import Fault, invalid_combination, invalid_value
 from rdstune.lab.rows import WAITING
 from rdstune.lab.servers import machine
 from rdstune.lab.windows import check_windows, next_window

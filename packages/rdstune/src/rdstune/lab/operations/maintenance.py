@@ -20,9 +20,9 @@ from functools import partial
 from typing import Any, Final
 
 from rdstune.lab import life
-from rdstune.lab.faults import Fault, invalid_value
 from rdstune.lab.operations.events import tell
 from rdstune.lab.pages import Row, filters, listed
+from rdstune.lab.refusals import Fault, invalid_value
 from rdstune.lab.windows import next_window
 from rdstune.lab.world import Instance, LabCluster, Maintenance, Region
 

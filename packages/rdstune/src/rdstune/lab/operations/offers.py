@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mrtuner.catalog.classes import instance_classes
-from rdstune.lab.faults import Fault, invalid_value
 from rdstune.lab.operations import versions
 from rdstune.lab.pages import Row, listed
+from rdstune.lab.refusals import Fault, invalid_value
 from rdstune.lab.world import Region, tag_list, tags
 
 #: GiB and IOPS of RDS for PostgreSQL. Source: RDS User Guide, storage (our reference, 3.3).

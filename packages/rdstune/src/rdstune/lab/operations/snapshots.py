@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from rdstune.lab.faults import Fault, invalid_combination, invalid_value
 from rdstune.lab.operations.events import tell
 from rdstune.lab.pages import Row, filters, listed, selected
+from rdstune.lab.refusals import Fault, invalid_combination, invalid_value
 from rdstune.lab.world import ACCOUNT, Instance, Region, Snapshot, tag_list, tags
 
 _NAME: Final = re.compile(r"[A-Za-z](?:-?[A-Za-z0-9]){0,254}")

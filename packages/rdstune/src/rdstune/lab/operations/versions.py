@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from rdstune.lab.faults import invalid_combination, invalid_value
 from rdstune.lab.pages import Row, listed
+from rdstune.lab.refusals import invalid_combination, invalid_value
 from rdstune.lab.world import Instance
 
 

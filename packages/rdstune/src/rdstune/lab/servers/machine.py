@@ -10,7 +10,7 @@ from mrtuner.errors import BadValue
 from mrtuner.formula import rds_formula
 from mrtuner.formula.class_memory import class_memory
 from mrtuner.units import GiB
-from rdstune.lab.faults import Fault, invalid_value
+from rdstune.lab.refusals import Fault, invalid_value
 from rdstune.lab.world import Instance, Region
 
 _PAGE: Final = 8192

@@ -15,8 +15,8 @@ from mrtuner.history.analysis.incidents.samples import (
     usual_day,
 )
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
-from mrtuner.history.identity import settings
 from mrtuner.history.reading import History
+from mrtuner.history.recorded.settings import settings
 from mrtuner.postgres.reserved import OF_RDS, RESERVED
 from mrtuner.wording import plural_was
 

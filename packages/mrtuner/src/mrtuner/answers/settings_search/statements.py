@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.answers.proof.loads import database_name, shortened, workload_of
-from mrtuner.answers.remembered import remembered
+from mrtuner.answers.recorded import remembered
 from mrtuner.bench.load.statements import Replay, replay
 from mrtuner.bench.plan.model import Workload
 from mrtuner.errors import MrTunerError, Refused
@@ -18,7 +18,7 @@ from mrtuner.search.model import SearchedLoad, SearchedStatement
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
-    from mrtuner.answers.searched.own_server import SearchWish
+    from mrtuner.answers.settings_search.own_server import SearchWish
 
 #: Statements that are examined, those that took the most time.
 MOST: Final = 30

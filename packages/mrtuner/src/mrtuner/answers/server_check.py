@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from mrtuner import extensions
 from mrtuner.answers.autovacuum import WEEK, busiest_rates
-from mrtuner.answers.remembered import remembered
+from mrtuner.answers.recorded import remembered
 from mrtuner.answers.targets import TargetKind, kind_of
 from mrtuner.checks.catalogue import known
 from mrtuner.checks.read import read

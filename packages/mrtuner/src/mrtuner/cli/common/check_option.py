@@ -43,7 +43,7 @@ class Check:
             click.get_current_context().exit(exit_codes.FOUND)
 
 
-def check_option(what: str) -> Callable[[Function], Function]:
+def checks(what: str) -> Callable[[Function], Function]:
     """--check, which makes a command exit with 3 if `what` is the case, and --allow-unknown.
 
     The command receives both as one `Check`.

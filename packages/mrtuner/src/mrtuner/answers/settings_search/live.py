@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from mrtuner import __version__
 from mrtuner.answers.proof.sides import Sides
-from mrtuner.answers.remembered import Tell, silent
-from mrtuner.answers.searched.own_server import (
+from mrtuner.answers.recorded import Tell, silent
+from mrtuner.answers.settings_search.own_server import (
     DIRECTORY,
     SearchWish,
     carried_out,
@@ -22,7 +22,7 @@ from mrtuner.answers.searched.own_server import (
     plain,
     recall,
 )
-from mrtuner.answers.searched.resuming import require_same
+from mrtuner.answers.settings_search.resuming import require_same
 from mrtuner.bench.record.model import now
 from mrtuner.change.settings import apply as changing
 from mrtuner.change.settings import live
@@ -45,7 +45,7 @@ from mrtuner.units import parse_duration
 from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
-    from mrtuner.answers.searched.own_server import Clock, Shown
+    from mrtuner.answers.settings_search.own_server import Clock, Shown
     from mrtuner.change.journal import Journal
     from mrtuner.postgres.connect import Connection
     from mrtuner.search.live import LiveMeasurements

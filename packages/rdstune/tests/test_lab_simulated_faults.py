@@ -12,7 +12,7 @@ from botocore.parsers import ResponseParserError
 from lab_calls import client, new_group, new_instance, refusal
 from mrtuner.errors import UsageError
 from rdstune.lab import Lab
-from rdstune.lab.trouble import Failure
+from rdstune.lab.simulated_faults import Failure
 
 
 def test_calls_are_recorded_in_order_under_iams_names(lab: Lab) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mrtuner import extensions
-from mrtuner.answers.remembered import Tell, silent
+from mrtuner.answers.recorded import Tell, silent
 from mrtuner.errors import UsageError
 from mrtuner.failover.rehearse.dns import Names
 from mrtuner.failover.rehearse.dns import of as names_of

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rdstune.lab.faults import Fault, denied
+from rdstune.lab.refusals import Fault, denied
 from rdstune.lab.world import ACCOUNT
 
 #: A region can be closed to the account, unavailable, or unreachable; or an intermediary may

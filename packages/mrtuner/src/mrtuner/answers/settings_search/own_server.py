@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from mrtuner import __version__
 from mrtuner.answers.proof.loads import Wish, ask, database_name, threads
 from mrtuner.answers.proof.prove import busy, pgbench
-from mrtuner.answers.remembered import Tell, silent
-from mrtuner.answers.searched.resuming import (
+from mrtuner.answers.recorded import Tell, silent
+from mrtuner.answers.settings_search.resuming import (
     machine_of,
     require_accepted,
     require_database,
     require_same,
 )
-from mrtuner.answers.searched.statements import (
+from mrtuner.answers.settings_search.statements import (
     MOST,
     left_out,
     read_statements,
