@@ -18,7 +18,8 @@ from mrtuner.web.answers import screen_answer
 from mrtuner.web.document import ScreenAnswer
 from shared import made_once
 
-#: These stores have no metrics of a host.
+#: These stores have neither a log nor metrics of a host.
+NO_LOG = "the server's log was not read: sessions that were refused are not looked for"
 NO_HOST = "ceilings are not looked for: nothing of the host was measured"
 NOT_EVEN_CONNECTIONS = (
     "ceilings are not looked for: the host of db:5432 was not recorded. Run mrtuner record on the "
@@ -44,7 +45,7 @@ def clock(at: float) -> str:
 def test_the_first_screen_tells_what_went_wrong_and_where_to_see_it(store: Path) -> None:
     told = screen(store, "load", **HOUR).story
     assert told is not None
-    assert told.unrecorded == [NO_HOST]
+    assert told.unrecorded == [NO_LOG, NO_HOST]
     queue, storm = told.incidents
     assert (queue.kind, clock(queue.begin), clock(queue.end)) == (
         "lock queue", "02:20:00", "02:20:40",
@@ -73,7 +74,7 @@ def test_a_quiet_period_that_was_recorded_has_nothing_to_tell(store: Path) -> No
     quiet = {"from": "2026-11-23T02:22", "to": "2026-11-23T02:35"}
     told = screen(store, "load", **quiet).story
     assert told is not None
-    assert (told.unrecorded, told.incidents) == ([NO_HOST], [])
+    assert (told.unrecorded, told.incidents) == ([NO_LOG, NO_HOST], [])
 
 
 def test_a_ceiling_is_told_where_the_load_ran_flat_at_it(example: Path) -> None:
@@ -138,6 +139,7 @@ def test_a_source_that_was_not_recorded_is_named_with_what_it_shows(
     assert told is not None
     assert told.unrecorded == [
         f"{source} were not recorded: {what} are not looked for",
+        NO_LOG,
         NOT_EVEN_CONNECTIONS if source == "connections" else NO_HOST,
     ]
 
@@ -159,6 +161,7 @@ def test_the_gaps_and_what_a_role_may_not_see_are_named(tmp_path: Path) -> None:
         "nothing was recorded from 2026-11-23 02:00:10 UTC to 2026-11-23 02:10:00 UTC",
         "the recorder's role may not see what others do: queues for locks are not looked for; "
         "GRANT pg_read_all_stats",
+        NO_LOG,
         "slower statements are not looked for: what is usual is known from 10 samples on, and the "
         "day has 3",
         NO_HOST,

@@ -50,8 +50,8 @@ def at(browser: Any, shop: Viewer) -> Iterator[Tab]:
 def test_a_sentence_opens_the_minute_and_the_holder_is_two_clicks_away(at: Tab) -> None:
     page = at.open(f"screen=load&{HOUR}")
     told = page.locator(".story li")
-    assert told.count() == 3  # that ceilings were not looked for, and two incidents
-    queue = told.nth(1)
+    assert told.count() == 4  # that the log and ceilings were not looked at, and two incidents
+    queue = told.nth(2)
     assert queue.inner_text().startswith("02:20:00 – 02:20:40")
     # It is above the chart, without scrolling.
     below = page.locator("[data-chart=load]").bounding_box()["y"]
@@ -84,14 +84,16 @@ def test_a_storm_opens_the_number_of_sessions(at: Tab) -> None:
 
 def test_a_quiet_period_says_that_nothing_went_wrong(at: Tab) -> None:
     page = at.open("screen=load&from=1795400520&to=1795401300")
+    log = "the server's log was not read: sessions that were refused are not looked for"
     ceilings = "ceilings are not looked for: nothing of the host was measured"
     assert re.search(
-        rf"{ceilings}\n+Nothing went wrong in what was looked", page.inner_text(".story")
+        rf"{log}\n+{ceilings}\n+Nothing went wrong in what was looked", page.inner_text(".story")
     )
     page = at.open("screen=load&from=1795402200&to=1795404000")
     said = page.inner_text(".story")
     assert re.search(
-        rf"nothing was recorded after .*\n+{ceilings}\n+Nothing went wrong in what was looked", said
+        rf"nothing was recorded after .*\n+{log}\n+{ceilings}\n+Nothing went wrong in what was",
+        said,
     )
 
 

@@ -22,6 +22,8 @@ _FOUND_IN: Final = {
     "checkpoints": "checkpoints before their time",
     "databases": "deadlocks",
 }
+#: Its rows come late and cover gaps: a log is read from where the reader was.
+_LOG: Final = "log_errors"
 _MINUTE: Final = timedelta(minutes=1)
 _MOST_GAPS: Final = 3
 
@@ -64,6 +66,8 @@ def _not_looked_for(history: History, about: HistoryPeriod) -> Iterator[str]:
             "a standby counts attempts at restartpoints: checkpoints before their time are not "
             "looked for"
         )
+    if not history.has(_LOG) or seconds_of(history, within, _LOG) is None:
+        yield "the server's log was not read: sessions that were refused are not looked for"
 
 
 def _silent(about: HistoryPeriod, found: Recorded, missing: Sequence[HistoryGap]) -> Iterator[str]:
