@@ -51,6 +51,7 @@ _TABLE = Table(
     vacuums=0,
     vacuum_seconds=None,
     toast=None,
+    relfilenode=0,
 )
 _TOAST = ToastTable(
     name="pg_toast_1",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.change.document import ChangeOutcome
@@ -13,9 +13,9 @@ from mrtuner.vacuum.model import (
     HorizonBlocker,
     ServerSetting,
     StorageParameter,
+    Table,
     TableKind,
     ToastAmplification,
-    ToastTable,
     WraparoundDistance,
 )
 from mrtuner.vacuum.sample import TableComparison
@@ -60,32 +60,10 @@ class VacuumRound(Struct):
     busy: Annotated[float | None, Doc("share of one worker's time")]
 
 
-class TableEntry(Struct):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEntry(Table):
     """One table; counters are the server's, since the last reset of statistics."""
 
-    oid: Annotated[int, Doc("of the table")]
-    schema: Annotated[str, Doc("its schema")]
-    name: Annotated[str, Doc("its name")]
-    parent: Annotated[str | None, Doc("of a partition, the parent")]
-    pages: Annotated[int, Doc("size of the table as the last VACUUM or ANALYZE left it")]
-    visible_pages: Annotated[int, Doc("of these, all-visible ones")]
-    index_pages: Annotated[int, Doc("size of all indexes")]
-    indexes: Annotated[int, Doc("number of indexes")]
-    options: Annotated[dict[str, str], Doc("storage parameters by name")]
-    age: Annotated[int, Doc("of its oldest transaction ID")]
-    multixact_age: Annotated[int, Doc("of its oldest multixact ID")]
-    rows: Annotated[int, Doc("rows as the last VACUUM or ANALYZE left them")]
-    live: Annotated[int, Doc("live rows")]
-    dead: Annotated[int, Doc("dead rows")]
-    inserted: Annotated[int, Doc("rows inserted")]
-    updated: Annotated[int, Doc("rows updated")]
-    hot_updated: Annotated[int, Doc("of these, HOT")]
-    newpage_updated: Annotated[int | None, Doc("of these, moved to another page; null before 16")]
-    deleted: Annotated[int, Doc("rows deleted")]
-    vacuums: Annotated[int, Doc("vacuums")]
-    vacuum_seconds: Annotated[float | None, Doc("time of all vacuums; null before 18")]
-    toast: Annotated[ToastTable | None, Doc("its TOAST table, or null")]
-    relfilenode: Annotated[int, Doc("its file: another one after a TRUNCATE")]
     lifetime: Annotated[float | None, Doc("of a row on average; null where nothing is deleted")]
     rates: Annotated[TableRates, Doc("what happened to it")]
     kind: Annotated[TableKind, Doc("what the table is to vacuum")]

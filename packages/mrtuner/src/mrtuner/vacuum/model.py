@@ -34,29 +34,31 @@ class Table:
     takes a lock. Counters are from pg_stat_all_tables, since their last reset.
     """
 
-    oid: int
-    schema: str
-    name: str
-    parent: str | None  # the parent of a partition
-    pages: int
-    visible_pages: int
-    index_pages: int
-    indexes: int
-    options: Mapping[str, str]  # reloptions
-    age: int  # of relfrozenxid [transactions]
-    multixact_age: int
-    rows: int  # reltuples, which the trigger uses; n_live_tup before the first VACUUM
-    live: int
-    dead: int
-    inserted: int
-    updated: int
-    hot_updated: int
-    newpage_updated: int | None  # 16 and later
-    deleted: int
-    vacuums: int
-    vacuum_seconds: float | None  # 18 and later
-    toast: ToastTable | None
-    relfilenode: int = 0  # changes with TRUNCATE, and with anything that rewrites the table
+    oid: Annotated[int, Doc("of the table")]
+    schema: Annotated[str, Doc("its schema")]
+    name: Annotated[str, Doc("its name")]
+    parent: Annotated[str | None, Doc("of a partition, the parent")]
+    pages: Annotated[int, Doc("size of the table as the last VACUUM or ANALYZE left it")]
+    visible_pages: Annotated[int, Doc("of these, all-visible ones")]
+    index_pages: Annotated[int, Doc("size of all indexes")]
+    indexes: Annotated[int, Doc("number of indexes")]
+    options: Annotated[Mapping[str, str], Doc("storage parameters by name")]
+    age: Annotated[int, Doc("of its oldest transaction ID")]
+    multixact_age: Annotated[int, Doc("of its oldest multixact ID")]
+    #: reltuples, which the trigger uses; n_live_tup before the first VACUUM.
+    rows: Annotated[int, Doc("rows as the last VACUUM or ANALYZE left them")]
+    live: Annotated[int, Doc("live rows")]
+    dead: Annotated[int, Doc("dead rows")]
+    inserted: Annotated[int, Doc("rows inserted")]
+    updated: Annotated[int, Doc("rows updated")]
+    hot_updated: Annotated[int, Doc("of these, HOT")]
+    newpage_updated: Annotated[int | None, Doc("of these, moved to another page; null before 16")]
+    deleted: Annotated[int, Doc("rows deleted")]
+    vacuums: Annotated[int, Doc("vacuums")]
+    vacuum_seconds: Annotated[float | None, Doc("time of all vacuums; null before 18")]
+    toast: Annotated[ToastTable | None, Doc("its TOAST table, or null")]
+    #: It changes with anything that rewrites the table, too.
+    relfilenode: Annotated[int, Doc("its file: another one after a TRUNCATE")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
