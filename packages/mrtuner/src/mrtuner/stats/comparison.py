@@ -74,18 +74,14 @@ class Comparison:
         """The ratio - 1: 0.12 for 12 % more."""
         return self.ratio - 1
 
+    @property
+    def false_alarm(self) -> bool:
+        """Whether pairs that measured the same configuration twice seem to differ.
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """What n pairs of the same configuration show about the machine."""
-
-    pairs: int
-    ratio: float
-    low: float
-    high: float
-    sd: float
-    mde: float
-    false_alarm: bool  # a difference was found where there is none
+        One false alarm in twenty calibrations is expected; more of them mean that the pairs are not
+        independent, and that no verdict from this machine can be trusted.
+        """
+        return self.pairs >= FEWEST_PAIRS and not self.low <= 1 <= self.high
 
 
 def compare(
@@ -124,24 +120,6 @@ def compare(
         disagreement=hl is not None and _verdict(hl, band, higher_is_better, len(logs)) != verdict,
         near_resolution=verdict in (Verdict.BETTER, Verdict.WORSE)
         and abs(mean) < _detectable(sd, len(logs), alpha),
-    )
-
-
-def calibrate(pairs: Sequence[Pair]) -> Calibration:
-    """Judge pairs that measured the same configuration twice: the machine's own noise.
-
-    One false alarm in twenty calibrations is expected; more of them mean that the pairs are not
-    independent, and that no verdict from this machine can be trusted.
-    """
-    seen = compare(pairs)
-    return Calibration(
-        pairs=seen.pairs,
-        ratio=seen.ratio,
-        low=seen.low,
-        high=seen.high,
-        sd=seen.sd,
-        mde=seen.mde,
-        false_alarm=seen.pairs >= FEWEST_PAIRS and not seen.low <= 1 <= seen.high,
     )
 
 

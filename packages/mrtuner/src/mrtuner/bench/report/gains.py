@@ -11,7 +11,7 @@ from typing import Final
 from mrtuner.bench.series import FOREIGN_CPU_WARNED, LeftOut, LoadFinding, Series
 from mrtuner.bench.verdict.judge import Judged
 from mrtuner.present.text import Look, heading, paragraph, still_needed, table
-from mrtuner.stats.comparison import Calibration, Comparison, Verdict
+from mrtuner.stats.comparison import Comparison, Verdict
 from mrtuner.wording import first_upper, plural
 
 #: Pauses [s], and their ratio, from which on the headline mentions them.
@@ -225,7 +225,7 @@ def _notes(one: LoadFinding) -> Iterator[str]:
     yield from one.verdict.cautions
 
 
-def interval(seen: Comparison | Calibration) -> str:
+def interval(seen: Comparison) -> str:
     """Return ``1.94 to 2.86``."""
     if not isfinite(seen.high):
         return "no interval"
