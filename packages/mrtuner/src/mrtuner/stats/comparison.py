@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, combinations_with_replacement
 from statistics import NormalDist, fmean, median, stdev
-from typing import Final
+from typing import Any, Final
 
 from mrtuner.errors import BadValue
 from mrtuner.extras import without
@@ -187,24 +187,24 @@ def _more_blocks(verdict: Verdict, logs: Sequence[float], band: float, alpha: fl
     if len(logs) < FEWEST_PAIRS:
         return FEWEST_BLOCKS - len(logs)
     effect = abs(fmean(logs))
-    needed = _blocks_for(_spread(logs), max(effect, band - effect), alpha, POWER)
+    needed = _blocks_for(_spread(logs), max(effect, band - effect), alpha)
     return max(1, needed - len(logs))
 
 
-def _blocks_for(sd: float, effect: float, alpha: float, power: float) -> int:
-    normal = NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(power)
+def _blocks_for(sd: float, effect: float, alpha: float) -> int:
+    normal = NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(POWER)
     # Student's quantiles exceed the normal ones: this initial value is never too high.
     blocks = max(FEWEST_PAIRS, math.floor((normal * sd / effect) ** 2))
-    while _detectable(sd, blocks, alpha, power) > effect:
+    while _detectable(sd, blocks, alpha) > effect:
         blocks += 1
     return blocks
 
 
-def _detectable(sd: float, pairs: int, alpha: float, power: float = POWER) -> float:
-    """Return the log ratio that this many pairs detect with this power."""
+def _detectable(sd: float, pairs: int, alpha: float) -> float:
+    """Return the log ratio that this many pairs detect with a power of 80 %."""
     if pairs < 2:
         return math.inf
-    quantiles = _student(1 - alpha / 2, pairs - 1) + _student(power, pairs - 1)
+    quantiles = _student(1 - alpha / 2, pairs - 1) + _student(POWER, pairs - 1)
     return quantiles * sd / math.sqrt(pairs)
 
 
@@ -264,17 +264,17 @@ def _exp(value: float) -> float:
 @lru_cache(maxsize=1024)
 def _student(probability: float, freedom: int) -> float:
     """Return a quantile of Student's t."""
-    try:
-        from scipy.special import stdtrit
-    except ImportError as missing:
-        raise without("scipy") from missing
-    return float(stdtrit(freedom, probability))
+    return float(_special().stdtrit(freedom, probability))
 
 
 def _student_below(value: float, freedom: int) -> float:
     """Return P(t <= value)."""
+    return float(_special().stdtr(freedom, value))
+
+
+def _special() -> Any:
     try:
-        from scipy.special import stdtr
+        from scipy import special
     except ImportError as missing:
         raise without("scipy") from missing
-    return float(stdtr(freedom, value))
+    return special
