@@ -14,7 +14,7 @@ from mrtuner.vacuum.document import TableEntry, TableRates, VacuumDocument
 from mrtuner.vacuum.page import computed, page, picture
 
 NEVER = dict.fromkeys(("produce", "vacuum", "measured", "busy"))
-RATES = dict.fromkeys(TableRates.__struct_fields__, 0) | {
+RATES = dict.fromkeys((one.name for one in fields(TableRates)), 0) | {
     "seconds": 900.0, "dead": 100.0, "hot_share": None, "newpage_share": None,
     "vacuum_seconds": None,
 }  # fmt: skip
