@@ -21,7 +21,7 @@ def add_process(proc: Path, pid: int, name: str, parent: int, *ticks: int) -> No
     between = " ".join("0" for _ in range(9))
     (proc / str(pid)).mkdir(parents=True)
     (proc / str(pid) / "stat").write_text(
-        f"{pid} ({name}) S {parent} {between} {' '.join(map(str, ticks))} 20 0\n"
+        f"{pid} ({name}) S {parent} {between} {' '.join(map(str, ticks))} 20 0 1 0 5\n"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,7 +14,7 @@ from mrtuner.vacuum.document import TableEntry, TableRates, VacuumDocument
 from mrtuner.vacuum.page import computed, page, picture
 
 NEVER = dict.fromkeys(("produce", "vacuum", "measured", "busy"))
-RATES = dict.fromkeys(TableRates.__struct_fields__, 0) | {
+RATES = dict.fromkeys((one.name for one in fields(TableRates)), 0) | {
     "seconds": 900.0, "dead": 100.0, "hot_share": None, "newpage_share": None,
     "vacuum_seconds": None,
 }  # fmt: skip
@@ -31,7 +32,7 @@ def work(**given: Any) -> dict[str, Any]:
 
 def table(**given: Any) -> dict[str, Any]:
     """A table in which 100 rows die a second."""
-    counters = dict.fromkeys(TableEntry.__struct_fields__, 0)
+    counters = dict.fromkeys((one.name for one in fields(TableEntry)), 0)
     plain = counters | dict.fromkeys(
         ("parent", "newpage_updated", "vacuum_seconds", "toast", "lifetime", "toast_now",
          "amplification")

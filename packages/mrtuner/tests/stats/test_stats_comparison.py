@@ -7,7 +7,7 @@ import math
 import pytest
 
 from mrtuner.errors import BadValue
-from mrtuner.stats.comparison import Pair, Verdict, calibrate, compare, holm
+from mrtuner.stats.comparison import Pair, Verdict, compare, holm
 
 
 def pairs_of(*logs: float) -> list[Pair]:
@@ -163,14 +163,14 @@ def test_identical_runs_are_equivalent_not_an_error() -> None:
 
 def test_calibration_gives_the_noise_and_no_alarm() -> None:
     """Mean 0, s = 0.01; mde (2.7764 + 0.9410) x 0.01 / sqrt(5) = 0.016625; exp gives 1.676 %."""
-    noise = calibrate(pairs_of(-0.01, 0.01, 0, 0.01, -0.01))
+    noise = compare(pairs_of(-0.01, 0.01, 0, 0.01, -0.01))
     assert noise.sd == pytest.approx(0.01)
     assert noise.mde == pytest.approx(0.016764, abs=2e-6)
     assert not noise.false_alarm
 
 
 def test_calibration_raises_the_alarm_when_nothing_seems_to_differ_surely() -> None:
-    assert calibrate(pairs_of(0.02, 0.04, 0.06, 0.08, 0.10)).false_alarm
+    assert compare(pairs_of(0.02, 0.04, 0.06, 0.08, 0.10)).false_alarm
 
 
 def test_holm_steps_down_and_keeps_the_order_given() -> None:

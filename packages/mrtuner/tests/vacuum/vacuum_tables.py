@@ -51,6 +51,7 @@ _TABLE = Table(
     vacuums=0,
     vacuum_seconds=None,
     toast=None,
+    relfilenode=0,
 )
 _TOAST = ToastTable(
     name="pg_toast_1",
@@ -74,6 +75,9 @@ _RATES = Rates(
     vacuum_seconds=None,
     toast_inserts=0.0,
     toast_deletes=0.0,
+    gaps=0,
+    vanished=0.0,
+    truncated=0,
 )
 _MOMENT = Moment(
     at=1_000.0,

@@ -32,21 +32,8 @@ export const DEFAULT: State = {
 
 export function read(): State {
   const given = new URLSearchParams(location.hash.slice(1));
-  const from = moment(given.get("from"));
-  const to = moment(given.get("to"));
-  return {
-    screen: given.get("screen") ?? DEFAULT.screen,
-    instance: given.get("instance") ?? DEFAULT.instance,
-    since: given.get("since") ?? DEFAULT.since,
-    from,
-    to,
-    compare: given.get("compare") ?? DEFAULT.compare,
-    statement: given.get("statement") ?? DEFAULT.statement,
-    change: given.get("change") ?? DEFAULT.change,
-    process: given.get("process") ?? DEFAULT.process,
-    table: given.get("table") ?? DEFAULT.table,
-    marks: given.get("marks") ?? DEFAULT.marks,
-  };
+  const known = Object.fromEntries([...given].filter(([name]) => Object.hasOwn(DEFAULT, name)));
+  return { ...DEFAULT, ...known, from: moment(given.get("from")), to: moment(given.get("to")) };
 }
 
 function moment(text: string | null): number | null {

@@ -33,3 +33,8 @@ def moment(at: int) -> datetime:
 def micro(at: datetime) -> int:
     """Return the microseconds since 1970 of a naive time in UTC."""
     return round((at - datetime(1970, 1, 1)) / timedelta(microseconds=1))
+
+
+def whole_second(at: datetime) -> int:
+    """Return the microseconds since 1970 of a time with a zone, to the second."""
+    return int(at.timestamp()) * MICRO

@@ -12,24 +12,18 @@ from mrtuner.host.tree import Tree
 from mrtuner.units import Bytes, GiB, KiB
 
 #: Source: the kernel's Documentation/admin-guide/sysctl/vm.rst and sysctl/kernel.rst.
-SYSCTLS = {
-    "overcommit_memory": "/proc/sys/vm/overcommit_memory",
-    "overcommit_ratio": "/proc/sys/vm/overcommit_ratio",
-    "dirty_background_bytes": "/proc/sys/vm/dirty_background_bytes",
-    "dirty_background_ratio": "/proc/sys/vm/dirty_background_ratio",
-    "dirty_bytes": "/proc/sys/vm/dirty_bytes",
-    "dirty_ratio": "/proc/sys/vm/dirty_ratio",
-    "swappiness": "/proc/sys/vm/swappiness",
-    "zone_reclaim_mode": "/proc/sys/vm/zone_reclaim_mode",
-    "numa_balancing": "/proc/sys/kernel/numa_balancing",
-}
+SYSCTLS = (
+    "vm/overcommit_memory", "vm/overcommit_ratio", "vm/dirty_background_bytes",
+    "vm/dirty_background_ratio", "vm/dirty_bytes", "vm/dirty_ratio", "vm/swappiness",
+    "vm/zone_reclaim_mode", "kernel/numa_balancing",
+)  # fmt: skip
 NODES = "/sys/devices/system/node/online"
 GIGANTIC = f"/sys/kernel/mm/hugepages/hugepages-{GiB // KiB}kB/nr_hugepages"
 
 
 def virtual_memory(tree: Tree) -> Fact[VirtualMemory] | Missing:
     """Read the settings from /proc/sys; one that cannot be read is None."""
-    found = {name: _number(tree.peek(path)) for name, path in SYSCTLS.items()}
+    found = {path.partition("/")[2]: _number(tree.peek(f"/proc/sys/{path}")) for path in SYSCTLS}
     if all(value is None for value in found.values()):
         return Missing("vm", "/proc/sys/vm cannot be read")
     info = meminfo(tree)

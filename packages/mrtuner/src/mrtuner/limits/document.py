@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -209,16 +210,7 @@ def limits_document(found: Limits) -> LimitsDocument:
 
 def _ceiling(one: Ceiling, binding: bool | UnsetType = UNSET) -> CeilingEntry:
     # Not converted: that would write whole numbers, such as bytes of memory, as 17179869184.0.
-    return CeilingEntry(
-        name=one.name,
-        resource=one.resource,
-        part=one.part,
-        kind=one.kind,
-        value=one.value,
-        source=one.source,
-        note=one.note,
-        binding=binding,
-    )
+    return CeilingEntry(name=one.name, **asdict(one), binding=binding)
 
 
 def _pegged(one: Pegged, series: MetricSeries) -> PeggedResource:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mrtuner import notation
+
+if TYPE_CHECKING:
+    from psycopg.sql import Composable
 
 #: Parameters whose elements ALTER SYSTEM quotes one by one (GUC_LIST_QUOTE): 'a, b' is one library.
 #: Source: src/bin/pg_dump/dumputils.c, variable_is_guc_list_quote.
@@ -86,6 +89,14 @@ def elements(text: str) -> tuple[str, ...]:
     """
     found = tuple(_unquoted(match[1]) for match in _ELEMENT.finditer(text.strip()))
     return tuple(element for element in found if element)
+
+
+def literals(name: str, value: str) -> Composable:
+    """Return a value as SQL: one literal; of a list that is quoted, one for each element."""
+    from psycopg import sql
+
+    parts = elements(value) or ("",) if name in LIST_QUOTED else (value,)
+    return sql.SQL(", ").join(sql.Literal(part) for part in parts)
 
 
 def setting_in(line: str) -> tuple[str, str] | None:

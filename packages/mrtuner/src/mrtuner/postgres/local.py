@@ -18,9 +18,13 @@ _SLACK_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Process:
+class Process:
+    """A process of this host. Source: proc(5), /proc/PID/stat."""
+
     name: str
     parent: int
+    used: int  # ticks of CPU time
+    reaped: int  # the same of children that have ended
     started: float  # seconds after boot
 
 
@@ -29,15 +33,15 @@ def postmaster(backend: int, age: float, proc: Path = _PROC) -> int | None:
 
     On another host, a backend may have the id of some process here, so that process must be a
     PostgreSQL one, as old as the server says, and the child of another PostgreSQL process.
-    Source: proc(5), /proc/PID/stat: comm, ppid, starttime; /proc/uptime.
+    Source: proc(5), /proc/uptime.
     """
-    found = _process(proc, backend)
+    found = process(backend, proc)
     uptime = _uptime(proc)
     if found is None or uptime is None or not _is_postgres(found):
         return None
     if abs(uptime - found.started - age) > _SLACK_SECONDS:
         return None
-    parent = _process(proc, found.parent)
+    parent = process(found.parent, proc)
     return found.parent if parent is not None and _is_postgres(parent) else None
 
 
@@ -49,7 +53,7 @@ def postmaster_of(conn: Connection) -> int | None:
 
 def is_postgres(pid: int) -> bool:
     """Whether a process of PostgreSQL has this id here."""
-    found = _process(_PROC, pid)
+    found = process(pid)
     return found is not None and _is_postgres(found)
 
 
@@ -62,16 +66,22 @@ def uncollected(pid: int) -> bool:
     return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
-def _process(proc: Path, pid: int) -> _Process | None:
+def process(pid: int, proc: Path = _PROC) -> Process | None:
     """One process, or None if it does not exist or we may not see it."""
     try:
-        text = (proc / str(pid) / "stat").read_text()
+        text = (proc / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
     before, _, after = text.rpartition(")")  # a name may contain blanks and parentheses
     fields = after.split()
-    ticks = os.sysconf("SC_CLK_TCK")
-    return _Process(before.partition("(")[2], int(fields[1]), int(fields[19]) / ticks)
+    utime, stime, cutime, cstime = map(int, fields[11:15])
+    return Process(
+        name=before.partition("(")[2],
+        parent=int(fields[1]),
+        used=utime + stime,
+        reaped=cutime + cstime,
+        started=int(fields[19]) / os.sysconf("SC_CLK_TCK"),
+    )
 
 
 def _uptime(proc: Path) -> float | None:
@@ -81,5 +91,5 @@ def _uptime(proc: Path) -> float | None:
         return None
 
 
-def _is_postgres(process: _Process) -> bool:
+def _is_postgres(process: Process) -> bool:
     return process.name in ("postgres", "postmaster")

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import Refused
-from mrtuner.postgres.conf_file import LIST_QUOTED, elements
+from mrtuner.postgres.conf_file import literals
 from mrtuner.rotate.model import Role, RoleGroup
 from mrtuner.rotate.roles import read_roles
-from mrtuner.rotate.statements import name, permitted, rows, run, text
+from mrtuner.rotate.statements import name, permitted, rows, run
 
 if TYPE_CHECKING:
-    from psycopg.sql import Composable
-
     from mrtuner.postgres.connect import Connection
 
 _ATTRIBUTES: Final = ("createdb", "createrole", "replication", "bypassrls")
@@ -186,16 +184,8 @@ def _set_all(conn: Connection, role: str, database: str, entries: dict[str, str]
     where = SQL(" IN DATABASE {}").format(name(database)) if database else SQL("")
     run(conn, "ALTER ROLE {}{} RESET ALL", name(role), where)
     for setting, value in entries.items():
-        parts = name(role), where, name(setting), _value(setting, value)
+        parts = name(role), where, name(setting), literals(setting, value)
         run(conn, "ALTER ROLE {}{} SET {} TO {}", *parts)
-
-
-def _value(setting: str, value: str) -> Composable:
-    from psycopg.sql import SQL
-
-    if setting not in LIST_QUOTED:
-        return text(value)
-    return SQL(", ").join([text(each) for each in elements(value)] or [text("")])
 
 
 def _reassign(conn: Connection, old: str, new: str) -> None:

@@ -38,7 +38,7 @@ from mrtuner.search.profile import evidence, most_images, of_run
 from mrtuner.search.race import Raced
 from mrtuner.search.schedule import warming
 from mrtuner.search.space import Server
-from mrtuner.stats.comparison import Pair, Verdict, calibrate, compare
+from mrtuner.stats.comparison import Pair, Verdict, compare
 from mrtuner.units import Bytes, GiB
 
 if TYPE_CHECKING:
@@ -434,7 +434,7 @@ def disturbed(record: Record) -> Iterator[str]:
 def unlike_servers(before: Sequence[Pair], after: Sequence[Pair]) -> Iterator[str]:
     """Yield a caution if pairs differ beyond chance from those after the servers were exchanged."""
     changed = [(a[1] / a[0], b[1] / b[0]) for a, b in zip(before, after, strict=False)]
-    if changed and calibrate(changed).false_alarm:
+    if changed and compare(changed).false_alarm:
         gains = " and ".join(f"{compare(one).gain:+.1%}" for one in (before, after))
         yield f"the servers of the two sides differ: {gains}, before and after they were exchanged"
 

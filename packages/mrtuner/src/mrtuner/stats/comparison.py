@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, combinations_with_replacement
 from statistics import NormalDist, fmean, median, stdev
-from typing import Final
+from typing import Any, Final
 
 from mrtuner.errors import BadValue
 from mrtuner.extras import without
@@ -74,18 +74,14 @@ class Comparison:
         """The ratio - 1: 0.12 for 12 % more."""
         return self.ratio - 1
 
+    @property
+    def false_alarm(self) -> bool:
+        """Whether pairs that measured the same configuration twice seem to differ.
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """What n pairs of the same configuration show about the machine."""
-
-    pairs: int
-    ratio: float
-    low: float
-    high: float
-    sd: float
-    mde: float
-    false_alarm: bool  # a difference was found where there is none
+        One false alarm in twenty calibrations is expected; more of them mean that the pairs are not
+        independent, and that no verdict from this machine can be trusted.
+        """
+        return self.pairs >= FEWEST_PAIRS and not self.low <= 1 <= self.high
 
 
 def compare(
@@ -124,24 +120,6 @@ def compare(
         disagreement=hl is not None and _verdict(hl, band, higher_is_better, len(logs)) != verdict,
         near_resolution=verdict in (Verdict.BETTER, Verdict.WORSE)
         and abs(mean) < _detectable(sd, len(logs), alpha),
-    )
-
-
-def calibrate(pairs: Sequence[Pair]) -> Calibration:
-    """Judge pairs that measured the same configuration twice: the machine's own noise.
-
-    One false alarm in twenty calibrations is expected; more of them mean that the pairs are not
-    independent, and that no verdict from this machine can be trusted.
-    """
-    seen = compare(pairs)
-    return Calibration(
-        pairs=seen.pairs,
-        ratio=seen.ratio,
-        low=seen.low,
-        high=seen.high,
-        sd=seen.sd,
-        mde=seen.mde,
-        false_alarm=seen.pairs >= FEWEST_PAIRS and not seen.low <= 1 <= seen.high,
     )
 
 
@@ -209,24 +187,24 @@ def _more_blocks(verdict: Verdict, logs: Sequence[float], band: float, alpha: fl
     if len(logs) < FEWEST_PAIRS:
         return FEWEST_BLOCKS - len(logs)
     effect = abs(fmean(logs))
-    needed = _blocks_for(_spread(logs), max(effect, band - effect), alpha, POWER)
+    needed = _blocks_for(_spread(logs), max(effect, band - effect), alpha)
     return max(1, needed - len(logs))
 
 
-def _blocks_for(sd: float, effect: float, alpha: float, power: float) -> int:
-    normal = NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(power)
+def _blocks_for(sd: float, effect: float, alpha: float) -> int:
+    normal = NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(POWER)
     # Student's quantiles exceed the normal ones: this initial value is never too high.
     blocks = max(FEWEST_PAIRS, math.floor((normal * sd / effect) ** 2))
-    while _detectable(sd, blocks, alpha, power) > effect:
+    while _detectable(sd, blocks, alpha) > effect:
         blocks += 1
     return blocks
 
 
-def _detectable(sd: float, pairs: int, alpha: float, power: float = POWER) -> float:
-    """Return the log ratio that this many pairs detect with this power."""
+def _detectable(sd: float, pairs: int, alpha: float) -> float:
+    """Return the log ratio that this many pairs detect with a power of 80 %."""
     if pairs < 2:
         return math.inf
-    quantiles = _student(1 - alpha / 2, pairs - 1) + _student(power, pairs - 1)
+    quantiles = _student(1 - alpha / 2, pairs - 1) + _student(POWER, pairs - 1)
     return quantiles * sd / math.sqrt(pairs)
 
 
@@ -286,17 +264,17 @@ def _exp(value: float) -> float:
 @lru_cache(maxsize=1024)
 def _student(probability: float, freedom: int) -> float:
     """Return a quantile of Student's t."""
-    try:
-        from scipy.special import stdtrit
-    except ImportError as missing:
-        raise without("scipy") from missing
-    return float(stdtrit(freedom, probability))
+    return float(_special().stdtrit(freedom, probability))
 
 
 def _student_below(value: float, freedom: int) -> float:
     """Return P(t <= value)."""
+    return float(_special().stdtr(freedom, value))
+
+
+def _special() -> Any:
     try:
-        from scipy.special import stdtr
+        from scipy import special
     except ImportError as missing:
         raise without("scipy") from missing
-    return float(stdtr(freedom, value))
+    return special

@@ -170,6 +170,17 @@ def _count(number: int) -> str:
     return pretty_bytes(number) if number % MiB == 0 else str(number)
 
 
+def _line(advice: Advice, value: str, condition: str = "") -> Line:
+    return Line(
+        name=advice.name,
+        value=value,
+        quoted=advice.parameter.vartype == "string",
+        comment=advice.reason,
+        restart=advice.parameter.restart,
+        condition=condition,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """What a crash may cost: the most WAL to replay, and the seconds it takes at two rates."""
@@ -231,29 +242,12 @@ class Tuning(Mapping[str, Advice]):
 
     def lines(self) -> list[Line]:
         """The lines that files and statements contain, for `render`."""
-        return [
-            Line(
-                name=item.name,
-                value=item.value,
-                quoted=item.parameter.vartype == "string",
-                comment=item.reason,
-                restart=item.parameter.restart,
-            )
-            for item in self.advice.values()
-            if item.written
-        ]
+        return [_line(item, item.value) for item in self.advice.values() if item.written]
 
     def offers(self) -> list[Line]:
         """Settings that apply under a condition that could not be checked."""
         return [
-            Line(
-                name=item.name,
-                value=item.verdict.offer.value,
-                quoted=item.parameter.vartype == "string",
-                comment=item.reason,
-                restart=item.parameter.restart,
-                condition=item.verdict.offer.condition,
-            )
+            _line(item, item.verdict.offer.value, item.verdict.offer.condition)
             for item in self.advice.values()
             if isinstance(item.verdict, Keep) and item.verdict.offer
         ]

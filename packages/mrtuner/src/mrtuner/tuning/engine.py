@@ -5,38 +5,25 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from mrtuner.catalog import Parameter, parameters
 from mrtuner.errors import BadValue
 from mrtuner.formula.expression import Constant, Expr, MissingVariable
-from mrtuner.inputs import Storage, Workload
+from mrtuner.inputs import Storage
 from mrtuner.tuning import rules as _rules  # noqa: F401 - registers them
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.budget import Chosen
 from mrtuner.tuning.situation import (
-    BufferWrites,
-    Clock,
-    Commits,
-    Connections,
     Cpus,
     Data,
-    DeadRows,
     Disk,
-    FullWalBuffers,
-    HugePages,
-    JitTime,
     Memory,
-    ParallelWorkers,
-    Partitions,
     Rto,
     Situation,
-    Slrus,
-    Spills,
     Throughput,
-    Transactions,
-    Wal,
     WalDisk,
 )
 from mrtuner.tuning.verdict import (
@@ -136,11 +123,17 @@ def _answer(rule: Rule, situation: Situation, chosen: Chosen) -> Verdict:
         return Unknown((SIGHT,))
     supplied, missing = {}, []
     for argument, kind, optional in _needs(rule.decide):
-        fact = chosen if kind is Chosen else _FACTS[kind](situation)
+        fact = _fact(kind, situation, chosen)
         if fact is None and not optional:
             missing.append(_SUPPLY_OF[kind])
         supplied[argument] = fact
     return Unknown(tuple(missing)) if missing else rule.decide(**supplied)
+
+
+def _fact(kind: type, situation: Situation, chosen: Chosen) -> object:
+    if kind is Chosen:
+        return chosen
+    return situation if kind is Situation else getattr(situation, _FIELDS[kind.__name__])
 
 
 @cache
@@ -157,32 +150,8 @@ def _unwrapped(hint: Any) -> tuple[type, bool]:
     return hint, False
 
 
-_FACTS: Mapping[type, Callable[[Situation], object]] = {
-    Situation: lambda s: s,
-    Workload: lambda s: s.workload,
-    Connections: lambda s: s.connections,
-    Memory: lambda s: s.memory,
-    Cpus: lambda s: s.cpus,
-    Storage: lambda s: s.storage,
-    Disk: lambda s: s.disk,
-    WalDisk: lambda s: s.wal_disk,
-    Throughput: lambda s: s.throughput,
-    Rto: lambda s: s.rto,
-    Data: lambda s: s.data,
-    Clock: lambda s: s.clock,
-    HugePages: lambda s: s.huge_pages,
-    Wal: lambda s: s.wal,
-    Spills: lambda s: s.spills,
-    DeadRows: lambda s: s.dead_rows,
-    BufferWrites: lambda s: s.buffer_writes,
-    FullWalBuffers: lambda s: s.full_wal_buffers,
-    ParallelWorkers: lambda s: s.parallel_workers,
-    Commits: lambda s: s.commits,
-    Transactions: lambda s: s.transactions,
-    Partitions: lambda s: s.partitions,
-    JitTime: lambda s: s.jit_time,
-    Slrus: lambda s: s.slrus,
-}
+#: The field of a situation that holds a fact, by the name of the fact's class.
+_FIELDS: Final = {str(one.type).removesuffix(" | None"): one.name for one in fields(Situation)}
 _SUPPLY_OF: Mapping[type, str] = {
     Memory: "--memory",
     Cpus: "--cpus",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.change.document import ChangeOutcome
@@ -11,11 +12,13 @@ from mrtuner.documents import Doc, Document, NotJudged, Struct, convert, field
 from mrtuner.vacuum.classify import lifetime
 from mrtuner.vacuum.model import (
     HorizonBlocker,
+    Rates,
     ServerSetting,
     StorageParameter,
+    Table,
     TableKind,
     ToastAmplification,
-    ToastTable,
+    Work,
     WraparoundDistance,
 )
 from mrtuner.vacuum.sample import TableComparison
@@ -27,65 +30,25 @@ if TYPE_CHECKING:
     from mrtuner.vacuum.model import TableReport
 
 
-class TableRates(Struct):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRates(Rates):
     """What happened to a table, per second."""
 
-    seconds: Annotated[float, Doc("how long it was seen")]
-    events: Annotated[int, Doc("rows written in that time")]
-    inserts: Annotated[float, Doc("rows inserted")]
-    updates: Annotated[float, Doc("rows updated")]
-    deletes: Annotated[float, Doc("rows deleted")]
-    hot_share: Annotated[float | None, Doc("share of updates that were HOT; null without any")]
-    newpage_share: Annotated[
-        float | None, Doc("share of updates that moved to another page; null before 16")
-    ]
-    vacuums: Annotated[int, Doc("vacuums in that time")]
-    vacuum_seconds: Annotated[float | None, Doc("time of one vacuum; null before 18")]
-    toast_inserts: Annotated[float, Doc("chunks inserted")]
-    toast_deletes: Annotated[float, Doc("chunks deleted")]
-    gaps: Annotated[int, Doc("intervals left out because statistics were reset in them")]
-    vanished: Annotated[float, Doc("rows gone without a DELETE")]
-    truncated: Annotated[int, Doc("how often the table was seen to get an empty file")]
-    dead: Annotated[float, Doc("dead rows for vacuum to remove")]
+    # field() makes it one in place of the parent's property, which would be its default.
+    dead: Annotated[float, Doc("dead rows for vacuum to remove")] = dataclasses.field()
 
 
-class VacuumRound(Struct):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumRound(Work):
     """One cycle of a table: from one vacuum to the next."""
 
-    trigger: Annotated[float, Doc("dead rows that start a vacuum")]
-    produce: Annotated[float | None, Doc("time until there are so many; null: never")]
-    vacuum: Annotated[float | None, Doc("time of a vacuum, at least")]
-    measured: Annotated[float | None, Doc("the time that the server took, on average")]
-    cost: Annotated[float, Doc("of one vacuum")]
-    busy: Annotated[float | None, Doc("share of one worker's time")]
+    busy: Annotated[float | None, Doc("share of one worker's time")] = dataclasses.field()
 
 
-class TableEntry(Struct):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEntry(Table):
     """One table; counters are the server's, since the last reset of statistics."""
 
-    oid: Annotated[int, Doc("of the table")]
-    schema: Annotated[str, Doc("its schema")]
-    name: Annotated[str, Doc("its name")]
-    parent: Annotated[str | None, Doc("of a partition, the parent")]
-    pages: Annotated[int, Doc("size of the table as the last VACUUM or ANALYZE left it")]
-    visible_pages: Annotated[int, Doc("of these, all-visible ones")]
-    index_pages: Annotated[int, Doc("size of all indexes")]
-    indexes: Annotated[int, Doc("number of indexes")]
-    options: Annotated[dict[str, str], Doc("storage parameters by name")]
-    age: Annotated[int, Doc("of its oldest transaction ID")]
-    multixact_age: Annotated[int, Doc("of its oldest multixact ID")]
-    rows: Annotated[int, Doc("rows as the last VACUUM or ANALYZE left them")]
-    live: Annotated[int, Doc("live rows")]
-    dead: Annotated[int, Doc("dead rows")]
-    inserted: Annotated[int, Doc("rows inserted")]
-    updated: Annotated[int, Doc("rows updated")]
-    hot_updated: Annotated[int, Doc("of these, HOT")]
-    newpage_updated: Annotated[int | None, Doc("of these, moved to another page; null before 16")]
-    deleted: Annotated[int, Doc("rows deleted")]
-    vacuums: Annotated[int, Doc("vacuums")]
-    vacuum_seconds: Annotated[float | None, Doc("time of all vacuums; null before 18")]
-    toast: Annotated[ToastTable | None, Doc("its TOAST table, or null")]
-    relfilenode: Annotated[int, Doc("its file: another one after a TRUNCATE")]
     lifetime: Annotated[float | None, Doc("of a row on average; null where nothing is deleted")]
     rates: Annotated[TableRates, Doc("what happened to it")]
     kind: Annotated[TableKind, Doc("what the table is to vacuum")]

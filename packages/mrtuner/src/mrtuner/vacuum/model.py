@@ -34,29 +34,31 @@ class Table:
     takes a lock. Counters are from pg_stat_all_tables, since their last reset.
     """
 
-    oid: int
-    schema: str
-    name: str
-    parent: str | None  # the parent of a partition
-    pages: int
-    visible_pages: int
-    index_pages: int
-    indexes: int
-    options: Mapping[str, str]  # reloptions
-    age: int  # of relfrozenxid [transactions]
-    multixact_age: int
-    rows: int  # reltuples, which the trigger uses; n_live_tup before the first VACUUM
-    live: int
-    dead: int
-    inserted: int
-    updated: int
-    hot_updated: int
-    newpage_updated: int | None  # 16 and later
-    deleted: int
-    vacuums: int
-    vacuum_seconds: float | None  # 18 and later
-    toast: ToastTable | None
-    relfilenode: int = 0  # changes with TRUNCATE, and with anything that rewrites the table
+    oid: Annotated[int, Doc("of the table")]
+    schema: Annotated[str, Doc("its schema")]
+    name: Annotated[str, Doc("its name")]
+    parent: Annotated[str | None, Doc("of a partition, the parent")]
+    pages: Annotated[int, Doc("size of the table as the last VACUUM or ANALYZE left it")]
+    visible_pages: Annotated[int, Doc("of these, all-visible ones")]
+    index_pages: Annotated[int, Doc("size of all indexes")]
+    indexes: Annotated[int, Doc("number of indexes")]
+    options: Annotated[Mapping[str, str], Doc("storage parameters by name")]
+    age: Annotated[int, Doc("of its oldest transaction ID")]
+    multixact_age: Annotated[int, Doc("of its oldest multixact ID")]
+    #: reltuples, which the trigger uses; n_live_tup before the first VACUUM.
+    rows: Annotated[int, Doc("rows as the last VACUUM or ANALYZE left them")]
+    live: Annotated[int, Doc("live rows")]
+    dead: Annotated[int, Doc("dead rows")]
+    inserted: Annotated[int, Doc("rows inserted")]
+    updated: Annotated[int, Doc("rows updated")]
+    hot_updated: Annotated[int, Doc("of these, HOT")]
+    newpage_updated: Annotated[int | None, Doc("of these, moved to another page; null before 16")]
+    deleted: Annotated[int, Doc("rows deleted")]
+    vacuums: Annotated[int, Doc("vacuums")]
+    vacuum_seconds: Annotated[float | None, Doc("time of all vacuums; null before 18")]
+    toast: Annotated[ToastTable | None, Doc("its TOAST table, or null")]
+    #: It changes with anything that rewrites the table, too.
+    relfilenode: Annotated[int, Doc("its file: another one after a TRUNCATE")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,26 +89,25 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What happened to a table per second, over the `seconds` observed.
+    """What happened to a table per second, over the `seconds` observed."""
 
-    `gaps` counts the intervals left out because a counter fell in them (statistics were reset).
-    `events` is the number of rows written from which the rates are computed.
-    """
-
-    seconds: float
-    events: int
-    inserts: float
-    updates: float
-    deletes: float
-    hot_share: float | None  # of updates; None without any
-    newpage_share: float | None
-    vacuums: int
-    vacuum_seconds: float | None  # of one vacuum, as measured; 18 and later
-    toast_inserts: float
-    toast_deletes: float
-    gaps: int = 0
-    vanished: float = 0.0  # rows gone without a DELETE: truncated, or INSERTs rolled back
-    truncated: int = 0  # how often it got a new file without a known size
+    seconds: Annotated[float, Doc("how long it was seen")]
+    events: Annotated[int, Doc("rows written in that time")]
+    inserts: Annotated[float, Doc("rows inserted")]
+    updates: Annotated[float, Doc("rows updated")]
+    deletes: Annotated[float, Doc("rows deleted")]
+    hot_share: Annotated[float | None, Doc("share of updates that were HOT; null without any")]
+    newpage_share: Annotated[
+        float | None, Doc("share of updates that moved to another page; null before 16")
+    ]
+    vacuums: Annotated[int, Doc("vacuums in that time")]
+    vacuum_seconds: Annotated[float | None, Doc("time of one vacuum; null before 18")]
+    toast_inserts: Annotated[float, Doc("chunks inserted")]
+    toast_deletes: Annotated[float, Doc("chunks deleted")]
+    gaps: Annotated[int, Doc("intervals left out because statistics were reset in them")]
+    #: Their table was truncated, or their INSERTs were rolled back.
+    vanished: Annotated[float, Doc("rows gone without a DELETE")]
+    truncated: Annotated[int, Doc("how often the table was seen to get an empty file")]
 
     @property
     def dead(self) -> float:
@@ -162,11 +163,11 @@ class Work:
     vacuum.
     """
 
-    trigger: float  # dead rows that start a vacuum
-    produce: float | None
-    vacuum: float | None
-    measured: float | None
-    cost: float  # of one vacuum, in the units of vacuum_cost_limit
+    trigger: Annotated[float, Doc("dead rows that start a vacuum")]
+    produce: Annotated[float | None, Doc("time until there are so many; null: never")]
+    vacuum: Annotated[float | None, Doc("time of a vacuum, at least")]
+    measured: Annotated[float | None, Doc("the time that the server took, on average")]
+    cost: Annotated[float, Doc("of one vacuum")]
 
     @property
     def busy(self) -> float | None:

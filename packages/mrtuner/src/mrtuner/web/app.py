@@ -126,7 +126,7 @@ def app(
             *([Middleware(Gate, access=access)] if access else []),
             Middleware(GZipMiddleware, minimum_size=1000),
         ],
-        exception_handlers={404: _not_found, 405: _only_read},
+        exception_handlers={404: _not_found, 405: _only_read, MrTunerError: _failed},
     )
     shown.state.store = shared
     return shown
@@ -153,7 +153,7 @@ def _record_routes(directory: Path) -> Iterator[Route]:
         return Response(found.style, media_type="text/css")
 
     for path, answer in (("", listed), ("/page", page), ("/style", style)):
-        yield Route(f"/api/records{path}", _or_error(answer))
+        yield Route(f"/api/records{path}", answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,16 +184,6 @@ def _agent_routes(agents: Agents) -> Iterator[Route]:
     yield Route(AGENTS, TrustedHostMiddleware(answered, allowed_hosts=hosts, www_redirect=False))
 
 
-def _or_error(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    def answered(request: Request) -> Response:
-        try:
-            return answer(request)
-        except MrTunerError as error:
-            return error_answer(_status(error), error.message, error.hint)
-
-    return answered
-
-
 def tuner_page() -> str:
     """Return the tuner page, marked so that it asks this server for advice."""
     page = (STATIC / "tuner.html").read_text(encoding="utf-8")
@@ -203,18 +193,15 @@ def tuner_page() -> str:
 def _answered(
     store: SharedHistory, request: Request, ask: Callable[[Any, Mapping[str, str]], Any]
 ) -> Response:
-    """Return what `ask` answers about the store, or its error, as JSON. Runs in a thread."""
+    """Return what `ask` answers about the store, as JSON. Runs in a thread."""
     import msgspec
     from starlette.responses import Response
 
     if len(request.url.query) > _LONGEST_QUERY:
         return _too_long()
-    try:
-        with store.lent() as history:
-            answer = ask(history, dict(request.query_params))
-            body = msgspec.json.encode(answer)
-    except MrTunerError as error:
-        return error_answer(_status(error), error.message, error.hint)
+    with store.lent() as history:
+        answer = ask(history, dict(request.query_params))
+        body = msgspec.json.encode(answer)
     return Response(
         body, status_code=400 if isinstance(answer, dict) and "error" in answer else 200,
         media_type="application/json", headers={"Cache-Control": "no-store"},
@@ -223,6 +210,11 @@ def _answered(
 
 def _too_long() -> Response:
     return error_answer(414, "the address is too long", "Give fewer parameters.")
+
+
+def _failed(_: Request, error: Any) -> Response:
+    """Answer with an error of ours, whichever route raised it."""
+    return error_answer(_status(error), error.message, error.hint)
 
 
 def _status(error: MrTunerError) -> int:

@@ -129,7 +129,7 @@ def search(
             inside = _copied(own, wish.copied, tuning, tell)
         question = ask(load, tuning, inside)
         if wish.copied is None:
-            _require_space(scratch.size_of_databases(question.task.plan.scales[0], 1), own, tuning)
+            _require_space(scratch.size_of_database(question.task.plan.scales[0]), own, tuning)
         made = Search(
             mrtuner=__version__, postgres=own.version, started=now(),
             seed=question.task.plan.seed, schedule=planned, keep=tuple(sorted(wish.keep)),

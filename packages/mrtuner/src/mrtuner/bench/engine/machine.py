@@ -16,6 +16,7 @@ from typing import Final
 from mrtuner.bench.load.pgbench import children_cpu
 from mrtuner.host.counters import cpu_times
 from mrtuner.host.tree import Tree
+from mrtuner.postgres.local import Process, process
 
 _HERE: Final = Tree()
 _PROC: Final = Path("/proc")
@@ -74,37 +75,17 @@ def noise_between(before: CpuTime | None, after: CpuTime | None) -> Noise:
     return Noise(steal, max(0.0, (after.busy - before.busy - known) / total))
 
 
-@dataclass(frozen=True, slots=True)
-class _Process:
-    name: str
-    parent: int
-    used: int  # ticks
-    reaped: int  # ticks of children that have ended
-
-
-def _process(directory: Path) -> _Process | None:
-    try:
-        text = (directory / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # "pid (name) state ppid …": the name may hold blanks and brackets, the rest cannot.
-    name = text[text.index("(") + 1 : text.rindex(")")]
-    fields = text[text.rindex(")") + 1 :].split()
-    utime, stime, cutime, cstime = map(int, fields[11:15])
-    return _Process(name, int(fields[1]), utime + stime, cutime + cstime)
-
-
 def _server(postmaster: int | None, companions: Iterable[int], proc: Path) -> float | None:
     """CPU seconds of the postmaster, its children, living or ended, and its companions."""
     if postmaster is None:
         return None
-    main, living = _process(proc / str(postmaster)), 0
+    main, living = process(postmaster, proc), 0
     for _ in range(_TRIES):
         before = main
         living = sum(
             child.used for child in _used_by_pid(proc).values() if child.parent == postmaster
         )
-        main = _process(proc / str(postmaster))
+        main = process(postmaster, proc)
         # A backend that was reaped meanwhile may count neither as living nor as reaped.
         if main is None or before is None or main.reaped == before.reaped:
             break
@@ -116,7 +97,7 @@ def _server(postmaster: int | None, companions: Iterable[int], proc: Path) -> fl
 
 def family(parent: int, proc: Path = _PROC) -> list[int]:
     found = _used_by_pid(proc).items()
-    return [parent, *(pid for pid, process in found if process.parent == parent)]
+    return [parent, *(pid for pid, one in found if one.parent == parent)]
 
 
 def _ticks() -> int:
@@ -125,8 +106,8 @@ def _ticks() -> int:
 
 def cpu_of(pid: int, proc: Path = _PROC) -> float:
     """CPU seconds that one process has used so far; zero if we cannot see it."""
-    process = _process(proc / str(pid))
-    return process.used / _ticks() if process else 0.0
+    found = process(pid, proc)
+    return found.used / _ticks() if found else 0.0
 
 
 def busiest(seconds: float, count: int = 3, proc: Path = _PROC) -> list[tuple[str, float]]:
@@ -136,10 +117,10 @@ def busiest(seconds: float, count: int = 3, proc: Path = _PROC) -> list[tuple[st
     time.sleep(seconds)
     passed = time.monotonic() - began
     used: dict[str, float] = {}
-    for pid, process in _used_by_pid(proc).items():
+    for pid, one in _used_by_pid(proc).items():
         if pid != os.getpid() and pid in before:
-            share = (process.used - before[pid].used) / _ticks() / passed
-            used[process.name] = used.get(process.name, 0.0) + share
+            share = (one.used - before[pid].used) / _ticks() / passed
+            used[one.name] = used.get(one.name, 0.0) + share
     ranked = sorted(used.items(), key=lambda item: -item[1])
     return [(name, share) for name, share in ranked[:count] if share >= 0.05]
 
@@ -172,6 +153,6 @@ def canary() -> float:
     return time.perf_counter() - began
 
 
-def _used_by_pid(proc: Path) -> dict[int, _Process]:
-    found = ((int(path.name), _process(path)) for path in proc.glob("[0-9]*"))
-    return {pid: process for pid, process in found if process is not None}
+def _used_by_pid(proc: Path) -> dict[int, Process]:
+    pids = (int(path.name) for path in proc.glob("[0-9]*"))
+    return {pid: found for pid in pids if (found := process(pid, proc)) is not None}

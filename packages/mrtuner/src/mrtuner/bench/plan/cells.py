@@ -9,7 +9,7 @@ from typing import Final
 
 from mrtuner.bench.plan import order
 from mrtuner.bench.plan.model import GridCell, Phase, Plan, Workload
-from mrtuner.bench.server.scratch import size_of_databases
+from mrtuner.bench.server.scratch import size_of_database
 from mrtuner.units import Bytes
 
 #: Guesses for the forecast, from runs on two CPUs: a restart with its checkpoint, a copy, a fill.
@@ -76,7 +76,7 @@ def space_needed(plan: Plan) -> Bytes:
     shared = any(not workload.own_tables for workload in plan.workloads)
     own = [workload for workload in plan.workloads if workload.own_tables]
     templates = sum(
-        shared * size_of_databases(scale, 1) + sum(_database(workload, scale) for workload in own)
+        shared * size_of_database(scale) + sum(_database(workload, scale) for workload in own)
         for scale in plan.scales
     )
     writing = [workload for workload in plan.workloads if not workload.reads_only]
@@ -86,7 +86,7 @@ def space_needed(plan: Plan) -> Bytes:
 
 def _database(workload: Workload, scale: int) -> int:
     """Size of one template, or of a copy of it [bytes]."""
-    return size_of_databases(1 if workload.prepared else scale, 1) + workload.space(scale)
+    return size_of_database(1 if workload.prepared else scale) + workload.space(scale)
 
 
 def _run_seconds(plan: Plan, cell: GridCell) -> float:

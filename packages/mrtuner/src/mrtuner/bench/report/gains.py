@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -10,8 +9,8 @@ from typing import Final
 
 from mrtuner.bench.series import FOREIGN_CPU_WARNED, LeftOut, LoadFinding, Series
 from mrtuner.bench.verdict.judge import Judged
-from mrtuner.present.text import Look, heading, paragraph, still_needed, table
-from mrtuner.stats.comparison import Calibration, Comparison, Verdict
+from mrtuner.present.text import Look, heading, paragraph, still_needed, table, titled
+from mrtuner.stats.comparison import Comparison, Verdict
 from mrtuner.wording import first_upper, plural
 
 #: Pauses [s], and their ratio, from which on the headline mentions them.
@@ -63,8 +62,7 @@ def answer(series: Series) -> Answer:
 def screen(series: Series, look: Look) -> Iterator[str]:
     """Yield the answer for a terminal."""
     said = answer(series)
-    for line in textwrap.wrap(said.headline, look.width):
-        yield look.painted(line, "heading")
+    yield from titled(said.headline, look)
     for sentence in said.sentences:
         yield from paragraph(sentence, look)
     for warning in said.warnings:
@@ -225,7 +223,7 @@ def _notes(one: LoadFinding) -> Iterator[str]:
     yield from one.verdict.cautions
 
 
-def interval(seen: Comparison | Calibration) -> str:
+def interval(seen: Comparison) -> str:
     """Return ``1.94 to 2.86``."""
     if not isfinite(seen.high):
         return "no interval"

@@ -12,7 +12,7 @@ from typing import Final
 from mrtuner.bench.record.model import Record
 from mrtuner.bench.verdict.judge import CellVerdict, require_samples, verdicts
 from mrtuner.bench.verdict.summary import (
-    Beside,
+    OtherRun,
     VariantSummary,
     beside,
     by_cell,
@@ -178,7 +178,7 @@ def _major(record: Record, variant: str) -> int:
     return int(number[0]) if number and int(number[0]) in MAJORS else MAJORS[-1]
 
 
-def _beside_line(item: Beside) -> str:
+def _beside_line(item: OtherRun) -> str:
     same = "same settings" if item.same_settings else "other settings"
     return (
         f"{item.cell} {item.variant}: {count(round(item.tps, 1))} tps,"

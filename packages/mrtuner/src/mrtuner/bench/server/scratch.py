@@ -57,9 +57,9 @@ def copy_name(template: str) -> str:
     return f"{template}_run"
 
 
-def size_of_databases(scale: int, count: int) -> Bytes:
-    """Disk space of `count` databases with pgbench's tables at this scale."""
-    return Bytes(count * (_EMPTY + scale * BYTES_PER_SCALE))
+def size_of_database(scale: int) -> Bytes:
+    """Disk space of a database with pgbench's tables at this scale."""
+    return Bytes(_EMPTY + scale * BYTES_PER_SCALE)
 
 
 def require_space(size: Bytes, reserve: Bytes, host: Host | None) -> None:

@@ -11,6 +11,7 @@ from mrtuner.bench.record.document import FailureLine, HostFact
 from mrtuner.bench.verdict.judge import Judged, require_samples, verdicts
 from mrtuner.bench.verdict.meanwhile import SeenMeanwhile, meanwhile
 from mrtuner.bench.verdict.summary import (
+    OtherRun,
     beside,
     by_cell,
     collector_share,
@@ -135,17 +136,6 @@ class SkippedVariant(Struct):
     reason: Annotated[str, Doc("why")]
 
 
-class OtherRun(Struct):
-    """A variant in a cell, here and in the other run; the two are not judged."""
-
-    cell: Annotated[str, Doc("name of the cell")]
-    variant: Annotated[str, Doc("the variant")]
-    tps: Annotated[float, Doc("transactions per second")]
-    other_tps: Annotated[float, Doc("transactions per second in the other run")]
-    ratio: Annotated[float, Doc("this run over the other")]
-    same_settings: Annotated[bool, Doc("whether both ran with the same settings")]
-
-
 class BenchReportDocument(Document, tag="mrtuner.bench.report/2"):
     """Written by `mrtuner bench report --json`, and by `run` and `compare` with `--json`."""
 
@@ -204,9 +194,7 @@ def bench_report_document(record: Record, other: Record | None = None) -> BenchR
         ],
         notes=list(record.notes),
         collector_share=collector_share(record),
-        against=(
-            None if other is None else [convert(one, OtherRun) for one in beside(record, other)]
-        ),
+        against=None if other is None else beside(record, other),
     )
 
 

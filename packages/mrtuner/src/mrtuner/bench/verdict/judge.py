@@ -28,11 +28,9 @@ from mrtuner.bench.verdict.pairs import (
 from mrtuner.errors import BadValue
 from mrtuner.stats.comparison import (
     FEWEST_BLOCKS,
-    Calibration,
     Comparison,
     Pair,
     Verdict,
-    calibrate,
     compare,
     holm,
 )
@@ -57,7 +55,7 @@ class CellVerdict:
     comparison: Comparison  # of the cell alone; ratios are variant / first
     with_checkpoint: Comparison | None  # None where nothing is written or throughput not judged
     p99: Comparison | None  # of latency: a ratio below 1 is better; None where nothing was logged
-    calibration: Calibration | None
+    calibration: Comparison | None  # of the first variant with itself
     p_holm: float  # p value of `comparison`, adjusted for all
     verdict: Verdict
     refused: tuple[str, ...]  # gates that forbid a verdict
@@ -164,7 +162,7 @@ def _cell_verdict(
         comparison=seen,
         with_checkpoint=None if test.with_checkpoint is None else paid,
         p99=compare(slowest, delta=record.plan.delta, higher_is_better=False) if slowest else None,
-        calibration=calibrate(twice) if twice else None,
+        calibration=compare(twice) if twice else None,
         p_holm=p,
         verdict=Verdict.UNDECIDED if refused else verdict,
         refused=refused,

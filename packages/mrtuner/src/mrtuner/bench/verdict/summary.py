@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Final
+from typing import Annotated, Final
 
 from mrtuner.bench.plan.model import PLACEMENT, GridCell
 from mrtuner.bench.record.document import MeasuredRun
 from mrtuner.bench.record.model import Record, unlike
+from mrtuner.described import Doc
 from mrtuner.errors import Refused
 from mrtuner.stats.histogram import Histogram, merged
 from mrtuner.stats.steady import half_run_drift, robust_cv
@@ -75,21 +76,18 @@ def differing_settings(record: Record) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """A variant in a cell, in this run and in another one."""
+class OtherRun:
+    """A variant in a cell, here and in the other run; the two are not judged."""
 
-    cell: str
-    variant: str
-    tps: float
-    other_tps: float
-    same_settings: bool
-
-    @property
-    def ratio(self) -> float:
-        return self.tps / self.other_tps
+    cell: Annotated[str, Doc("name of the cell")]
+    variant: Annotated[str, Doc("the variant")]
+    tps: Annotated[float, Doc("transactions per second")]
+    other_tps: Annotated[float, Doc("transactions per second in the other run")]
+    ratio: Annotated[float, Doc("this run over the other")]
+    same_settings: Annotated[bool, Doc("whether both ran with the same settings")]
 
 
-def beside(record: Record, other: Record) -> list[Beside]:
+def beside(record: Record, other: Record) -> list[OtherRun]:
     """Return the figures of both runs, unjudged: an interval across two sessions would mislead.
 
     Raises Refused when the two are from different hosts, kernels or versions.
@@ -102,13 +100,14 @@ def beside(record: Record, other: Record) -> list[Beside]:
         )
     mine, theirs = by_cell(summaries(record)), by_cell(summaries(other))
     return [
-        Beside(
-            cell=cell.key, variant=name, tps=side.tps, other_tps=theirs[cell][name].tps,
+        OtherRun(
+            cell=cell.key, variant=name, tps=side.tps, other_tps=there.tps,
+            ratio=side.tps / there.tps,
             same_settings=_settings(record, name) == _settings(other, name),
         )
         for cell, table in mine.items()
         for name, side in table.items()
-        if name in theirs.get(cell, {})
+        if (there := theirs.get(cell, {}).get(name))
     ]  # fmt: skip
 
 

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from mrtuner.change.journal import busy
 from mrtuner.errors import ApplyError, MissingPart, Refused
-from mrtuner.postgres.conf_file import LIST_QUOTED, elements, same_value
+from mrtuner.postgres.conf_file import LIST_QUOTED, elements, literals, same_value
 from mrtuner.postgres.connect import translated, why_lost
 
 if TYPE_CHECKING:
-    from psycopg import sql
-
     from mrtuner.postgres.connect import Connection
 
 AUTO_CONF: Final = "postgresql.auto.conf"
@@ -329,7 +327,7 @@ def alter_system(conn: Connection, name: str, value: str | None) -> None:
     parameter = sql.Identifier(*name.split("."))
     command = sql.SQL("ALTER SYSTEM RESET {}").format(parameter)
     if value is not None:
-        command = sql.SQL("ALTER SYSTEM SET {} = {}").format(parameter, _literals(name, value))
+        command = sql.SQL("ALTER SYSTEM SET {} = {}").format(parameter, literals(name, value))
     try:
         conn.execute(command)
     except errors.DiskFull as error:  # the session goes on
@@ -342,14 +340,6 @@ def alter_system(conn: Connection, name: str, value: str | None) -> None:
         files = "Permission denied" in said(error)  # also of SQL, but then in lower case
         what = _WRITABLE if files else error.diag.message_hint
         raise ApplyError(f"the server refused {name} = {value}: {said(error)}", what) from error
-
-
-def _literals(name: str, value: str) -> sql.Composable:
-    """One literal; for a list that the server quotes, one for each element."""
-    from psycopg import sql
-
-    parts = elements(value) if name in LIST_QUOTED else (value,)
-    return sql.SQL(", ").join(sql.Literal(part) for part in parts)
 
 
 def reload(conn: Connection) -> None:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from mrtuner.failover.predict.client import Client
     from mrtuner.failover.predict.hang_times import Prediction, Situation
     from mrtuner.failover.predict.kernel import Kernel
-    from mrtuner.failover.predict.timer_wheel import Band
 
 
 class PredictedCase(Struct):

@@ -173,14 +173,10 @@ def lines(
 
     `where` is our own SQL; it must never contain values from elsewhere.
     """
-    found = _aggregated(history, over, source, tuple(measures.values()), "''", where)
-    seen, longest = _sampled(history, over, source), longest_pause(history, source)
-    rows = found.get("", {})
+    of = _Rows(history, over, source, "''", where)
+    rows = of.aggregated(tuple(measures.values())).get("", {})
     return [
-        ChartLine(
-            name,
-            _values(over, measure, {at: row[n] for at, row in rows.items()}, seen, longest=longest),
-        )
+        of.series(measure, name, {at: row[n] for at, row in rows.items()}, absent=None)
         for n, (name, measure) in enumerate(measures.items())
     ]
 
@@ -201,18 +197,18 @@ def splits(
     where: str = "true", top: int = 8,
 ) -> dict[str, list[ChartLine]]:  # fmt: skip
     """Return what `split` returns, for several measures by name."""
-    of = _Split(history, over, source, by, where, top)
+    of = _Rows(history, over, source, by, where)
     kept = {name: one for name, one in measures.items() if one.kind is Kind.LAST}
-    last = of.last(kept) if kept else {}
+    last = of.last(kept, top) if kept else {}
     return {
-        name: last[name] if name in last else of.largest(measure)
+        name: last[name] if name in last else of.largest(measure, top)
         for name, measure in measures.items()
     }
 
 
 @dataclass(frozen=True, slots=True)
-class _Split:
-    """Series for the largest values of `by` in the rows of a source.
+class _Rows:
+    """The rows of a source over the steps of a period, by the values of `by`.
 
     There may be thousands of values, so only the largest ones get a series.
     """
@@ -222,43 +218,40 @@ class _Split:
     source: str
     by: str
     where: str
-    top: int
 
-    def largest(self, measure: Measure) -> list[ChartLine]:
+    def largest(self, measure: Measure, top: int) -> list[ChartLine]:
         """Return series of any measure but LAST; of what adds up, the sum of the rest as well."""
         adds = measure.kind in {Kind.RATE, Kind.NUMBER}
         weight, rest = ("sum", f"'{_REST}'") if adds else ("max", "NULL")
-        view, where = _view_of([measure], self.history, self.over, self.source, self.by, self.where)
+        view, where, sql = self._asked([measure])
         _, rows = self.history.table(
             f"""WITH cells AS (
                     SELECT coalesce(({self.by})::VARCHAR, '?') AS name, {_step(self.over)} AS step,
-                           {measure.sql(summarized=view != self.source)} AS value
+                           {sql} AS value
                     FROM {view} WHERE {IN_PERIOD} AND ({where}) GROUP BY 1, 2),
                 places AS (
                     SELECT name, row_number() OVER (ORDER BY weight DESC NULLS LAST, name) AS place
                     FROM (SELECT name, {weight}(value) AS weight FROM cells GROUP BY 1) AS w)
-                SELECT CASE WHEN place <= {self.top} THEN cells.name ELSE {rest} END, step,
+                SELECT CASE WHEN place <= {top} THEN cells.name ELSE {rest} END, step,
                        {weight}(value)
                 FROM cells JOIN places ON places.name = cells.name
-                WHERE {adds} OR place <= {self.top} GROUP BY 1, 2""",
+                WHERE {adds} OR place <= {top} GROUP BY 1, 2""",
             self.over.parameters,
             inside=True,
         )
         found: dict[str, dict[int, Any]] = {}
         for name, at, value in rows:
             found.setdefault(name, {})[at] = value
-        series = [self._series(measure, name, cells) for name, cells in found.items()]
+        series = [self.series(measure, name, cells) for name, cells in found.items()]
         return sorted(series, key=lambda one: (one.name == _REST, *_order(measure, one)))
 
-    def last(self, measures: Mapping[str, Measure]) -> dict[str, list[ChartLine]]:
+    def last(self, measures: Mapping[str, Measure], top: int) -> dict[str, list[ChartLine]]:
         """Return series of what is stored when it changes, even if it did not in this period."""
         kept = tuple(measures.values())
-        before = _before(self.history, self.over, self.source, kept, self.by, self.where)
-        highest = _aggregated(
-            self.history, self.over, self.source,
-            [replace(measure, kind=Kind.HIGHEST) for measure in kept], self.by, self.where,
-            step="0",
-        )  # fmt: skip
+        before = self._before(kept)
+        highest = self.aggregated(
+            [replace(measure, kind=Kind.HIGHEST) for measure in kept], step="0"
+        )
         chosen = []
         for place in range(len(kept)):
             most = {
@@ -269,15 +262,12 @@ class _Split:
                 )
                 for name in before.keys() | highest.keys()
             }
-            chosen.append(sorted(most, key=lambda name: (-most[name], name))[: self.top])
-        cells = _aggregated(
-            self.history, self.over, self.source, kept, self.by, self.where,
-            names=sorted({name for names in chosen for name in names}),
-        )  # fmt: skip
+            chosen.append(sorted(most, key=lambda name: (-most[name], name))[:top])
+        cells = self.aggregated(kept, names=sorted({name for names in chosen for name in names}))
         answer = {}
         for place, (title, measure) in enumerate(measures.items()):
             series = [
-                self._series(
+                self.series(
                     measure, name, {at: row[place] for at, row in cells.get(name, {}).items()},
                     before[name][place] if name in before else None,
                 )
@@ -286,13 +276,55 @@ class _Split:
             answer[title] = sorted(series, key=lambda one: _order(measure, one))
         return answer
 
-    def _series(
-        self, measure: Measure, name: str, cells: Mapping[int, Any], before: Any = None
-    ) -> ChartLine:
+    def series(
+        self, measure: Measure, name: str, cells: Mapping[int, Any], before: Any = None, *,
+        absent: float | None = 0.0,
+    ) -> ChartLine:  # fmt: skip
         seen = _sampled(self.history, self.over, self.source)
         longest = longest_pause(self.history, self.source)
-        values = _values(self.over, measure, cells, seen, before, absent=0.0, longest=longest)
+        values = _values(self.over, measure, cells, seen, before, absent=absent, longest=longest)
         return ChartLine(OTHER if name == _REST else name, values)
+
+    def aggregated(
+        self, measures: Sequence[Measure], *, names: Sequence[str] | None = None, step: str = ""
+    ) -> dict[str, dict[int, tuple[Any, ...]]]:
+        """Return aggregates by the value of `by` (all, or only `names`), and number of the step."""
+        view, where, sums = self._asked(measures)
+        name = f"coalesce(({self.by})::VARCHAR, '?')"
+        some = "" if names is None else f"AND list_contains($names, {name})"
+        _, rows = self.history.table(
+            f"""SELECT {name}, {step or _step(self.over)}, {sums}
+                FROM {view} WHERE {IN_PERIOD} AND ({where}) {some} GROUP BY 1, 2""",
+            self.over.parameters | ({} if names is None else {"names": names}),
+            inside=True,
+        )
+        found: dict[str, dict[int, tuple[Any, ...]]] = {}
+        for key, at, *values in rows:
+            found.setdefault(key, {})[at] = tuple(values)
+        return found
+
+    def _before(self, measures: Sequence[Measure]) -> dict[str, tuple[Any, ...]]:
+        """Return the last values before the period, by the value of `by`."""
+        view, where, last = self._asked(measures)
+        rows = self.history.latest(
+            f"""SELECT coalesce(({self.by})::VARCHAR, '?'), {last}
+                FROM {view} WHERE {IN_PERIOD} AND ({where}) GROUP BY 1""",
+            self.source, 1, instance=self.over.about.instance, end=self.over.parameters["begin"],
+        )  # fmt: skip
+        return {name: tuple(values) for name, *values in rows}
+
+    def _asked(self, measures: Sequence[Measure]) -> tuple[str, str, str]:
+        """Return the view to query, the condition on its rows, and the aggregates."""
+        asked = " ".join([self.by, *(measure.columns for measure in measures)])
+        where, of = self.where, self.history.source(self.source)
+        view = _view(self.history, self.over, self.source, f"{asked} {where}")
+        if where != "true" and view == rollup_view(of) and not _columns(of, asked):
+            for one in summaries.of_source(self.source):
+                # It has just these rows, without the columns in the condition.
+                if (one.of, one.where, one.step) == (view, where, of.rollup):
+                    view, where = one.view, "true"
+                    break
+        return view, where, ", ".join(one.sql(summarized=view != self.source) for one in measures)
 
 
 #: In a query, the name of what is not among the largest; no real name has such a character.
@@ -317,49 +349,6 @@ def _view(history: History, over: Grid, name: str, asked: str = "") -> str:
     if over.step % source.rollup.seconds == 0:
         return rollup_view(source)
     return view_for(history, name, over.about.begin)
-
-
-def _aggregated(
-    history: History, over: Grid, source: str, measures: Sequence[Measure], by: str, where: str,
-    *, names: Sequence[str] | None = None, step: str = "",
-) -> dict[str, dict[int, tuple[Any, ...]]]:  # fmt: skip
-    """Return aggregates by the value of `by` (all, or only `names`), and by number of the step."""
-    view, where, sums = _asked(measures, history, over, source, by, where)
-    name = f"coalesce(({by})::VARCHAR, '?')"
-    some = "" if names is None else f"AND list_contains($names, {name})"
-    _, rows = history.table(
-        f"""SELECT {name}, {step or _step(over)}, {sums}
-            FROM {view} WHERE {IN_PERIOD} AND ({where}) {some} GROUP BY 1, 2""",
-        over.parameters | ({} if names is None else {"names": names}),
-        inside=True,
-    )
-    found: dict[str, dict[int, tuple[Any, ...]]] = {}
-    for key, at, *values in rows:
-        found.setdefault(key, {})[at] = tuple(values)
-    return found
-
-
-def _asked(
-    measures: Sequence[Measure], history: History, over: Grid, source: str, by: str, where: str
-) -> tuple[str, str, str]:
-    """Return the view to query, the condition on its rows, and the aggregates."""
-    view, where = _view_of(measures, history, over, source, by, where)
-    return view, where, ", ".join(one.sql(summarized=view != source) for one in measures)
-
-
-def _view_of(
-    measures: Sequence[Measure], history: History, over: Grid, source: str, by: str, where: str
-) -> tuple[str, str]:
-    """Return the view to query, and the condition on its rows."""
-    asked = " ".join([by, *(measure.columns for measure in measures)])
-    view = _view(history, over, source, f"{asked} {where}")
-    of = history.source(source)
-    if view == rollup_view(of) and not _columns(of, asked):
-        for one in summaries.of_source(source):
-            # It has just these rows, without the columns in the condition.
-            if (one.of, one.where, one.step) == (view, where, of.rollup) and where != "true":
-                return one.view, "true"
-    return view, where
 
 
 def _columns(source: Source, asked: str) -> set[str]:
@@ -393,19 +382,6 @@ def _all_sampled(history: History, over: Grid) -> dict[str, dict[int, tuple[int,
     for source, at, times, seconds in rows:
         found.setdefault(source, {})[at] = (int(times), float(seconds or 0))
     return found
-
-
-def _before(
-    history: History, over: Grid, source: str, measures: Sequence[Measure], by: str, where: str
-) -> dict[str, tuple[Any, ...]]:
-    """Return the last values before the period, by the value of `by`."""
-    view, where, last = _asked(measures, history, over, source, by, where)
-    rows = history.latest(
-        f"""SELECT coalesce(({by})::VARCHAR, '?'), {last}
-            FROM {view} WHERE {IN_PERIOD} AND ({where}) GROUP BY 1""",
-        source, 1, instance=over.about.instance, end=over.parameters["begin"],
-    )  # fmt: skip
-    return {name: tuple(values) for name, *values in rows}
 
 
 def _values(

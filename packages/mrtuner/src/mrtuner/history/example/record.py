@@ -12,11 +12,11 @@ from typing import Any, Final
 from mrtuner.errors import Refused
 from mrtuner.history.example.server import MAX_CONNECTIONS, ExampleServer, Minute
 from mrtuner.history.example.statements import LOADS
+from mrtuner.history.moments import whole_second
 from mrtuner.history.recording.managed import CLOUDWATCH, METRICS
 from mrtuner.history.recording.sampler import Identity, Row, SourceSample
 from mrtuner.history.recording.source import Source, built_in
 from mrtuner.history.store import layout, sealing
-from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 
 INSTANCE: Final = "shop-prod"
@@ -86,7 +86,7 @@ def record_example(
                 batches = []
         writer.commit(batches)
         end = start + timedelta(minutes=len(minutes) + 1)
-        sealing.move_to_parquet(writer, _micro(end), everything=True)
+        sealing.move_to_parquet(writer, whole_second(end), everything=True)
         writer.db.execute("VACUUM")  # frees the space of rows moved into files
 
 
@@ -127,7 +127,9 @@ def _batches(
             samples=tuple(samples),
             texts={load.query_id: load.text for load in LOADS} if number == 0 else {},
             events=tuple(
-                HistoryEvent(at=_micro(one.at), instance=INSTANCE, kind=one.kind, detail=one.detail)
+                HistoryEvent(
+                    at=whole_second(one.at), instance=INSTANCE, kind=one.kind, detail=one.detail
+                )
                 for one in events if one.detail
             ),
         )  # fmt: skip
@@ -145,7 +147,8 @@ class _Recorder:
         source = self.sources[name]
         names = [column.name for column in source.columns]
         return SourceSample(
-            source=source, at=_micro(at), monotonic=(at - self.start).total_seconds(), cost=0.001,
+            source=source, at=whole_second(at), monotonic=(at - self.start).total_seconds(),
+            cost=0.001,
             rows=tuple(Row(values=tuple(map(row.get, names)), reset=None) for row in rows),
         )  # fmt: skip
 
@@ -184,7 +187,3 @@ def _held_for(forgotten: tuple[datetime, datetime] | None, at: datetime) -> floa
     if forgotten is None or not forgotten[0] < at < forgotten[1]:
         return 0.0
     return (at - forgotten[0]).total_seconds()
-
-
-def _micro(at: datetime) -> int:
-    return int(at.timestamp()) * MICRO

@@ -11,12 +11,14 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from queue import Queue
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.aws import cloudwatch, rds
 from mrtuner.aws.session import Account, client
 from mrtuner.errors import MrTunerError
+from mrtuner.history.moments import whole_second
 from mrtuner.history.recording.machine import rows_of_instance
 from mrtuner.history.recording.outlet import Outlet, Tell
 from mrtuner.history.recording.sampler import Row, SourceSample, Values
@@ -120,7 +122,7 @@ class CloudWatchThread:
         """`since`: when an instance was last recorded, by its name [µs since 1970]."""
         self.fleet, self.stop, self.tell = fleet, stop, tell
         self.outlets = {one.identifier: Outlet(one.name, queue) for one in fleet.instances}
-        self.clock = clock or _utc
+        self.clock = clock or partial(datetime.now, UTC)
         self.since = {one.identifier: self._first(since[one.name]) for one in fleet.instances}
         self.events_since = max(self.since.values())
         self.looked: datetime | None = None
@@ -199,7 +201,7 @@ class CloudWatchThread:
         for event in told:
             outlet = self.outlets.get(event.source)
             if outlet is not None and self.events_since <= event.at < until:
-                outlet.note("rds", event.message, _micro(event.at))
+                outlet.note("rds", event.message, whole_second(event.at))
         self.events_since = until
         for outlet in self.outlets.values():
             outlet.send()
@@ -207,14 +209,6 @@ class CloudWatchThread:
 
 def _sample(source: Source, at: datetime, rows: Iterable[Values]) -> SourceSample:
     return SourceSample(
-        source=source, at=_micro(at), monotonic=at.timestamp(), cost=0.0,
+        source=source, at=whole_second(at), monotonic=at.timestamp(), cost=0.0,
         rows=tuple(Row(values=values, reset=None) for values in rows),
     )  # fmt: skip
-
-
-def _micro(at: datetime) -> int:
-    return int(at.timestamp()) * MICRO
-
-
-def _utc() -> datetime:
-    return datetime.now(UTC)
