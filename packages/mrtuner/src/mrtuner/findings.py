@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Annotated, Final
 
 from mrtuner.described import Doc
@@ -27,9 +28,17 @@ class Severity(StrEnum):
 
 
 class Command(str):
-    """A remedy that can be pasted as it is: SQL for psql. Any other remedy is a sentence."""
+    """A remedy that can be pasted as it is: SQL for psql. Any other remedy is a sentence.
 
-    __slots__ = ()
+    ALTER SYSTEM and others refuse to share a message with a second statement: each is one text.
+    """
+
+    statements: tuple[str, ...]
+
+    def __new__(cls, *statements: str) -> Command:
+        made = super().__new__(cls, " ".join(statements))
+        made.statements = statements
+        return made
 
 
 #: The cost of what has none that can be measured: as much as half of what can be lost.
@@ -63,10 +72,11 @@ class Finding:
 
     def __post_init__(self) -> None:
         """Take note of the commands, and make plain texts of them, as JSON needs them."""
-        typed = tuple(str(one) for one in self.remedy if isinstance(one, Command))
+        typed = [one for one in self.remedy if isinstance(one, Command)]
         if typed:
-            object.__setattr__(self, "commands", typed)
-            object.__setattr__(self, "remedy", tuple(map(str, self.remedy)))
+            object.__setattr__(self, "commands", tuple(chain(*(one.statements for one in typed))))
+            texts = (one.statements if isinstance(one, Command) else (one,) for one in self.remedy)
+            object.__setattr__(self, "remedy", tuple(chain(*texts)))
 
     @property
     def urgency(self) -> tuple[int, float, float, str, float, str]:

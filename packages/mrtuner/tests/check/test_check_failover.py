@@ -292,9 +292,8 @@ def test_replication_that_waits_for_ever_is_told_on_the_side_that_waits(
         configured(primary, "wal_sender_timeout", "0")
         (told,) = found(primary, "replication-timeout-off")
         assert told.text == "wal_sender_timeout is 0, so a standby that vanishes is not noticed"
-        command = told.remedy[0].partition("  --")[0]
-        for each in filter(None, map(str.strip, command.split(";"))):
-            with psycopg.connect(primary.dsn(), autocommit=True) as conn:
+        with psycopg.connect(primary.dsn(), autocommit=True) as conn:
+            for each in told.commands:
                 conn.execute(each.encode())
         until(lambda: found(primary, "replication-timeout-off") == [])
 

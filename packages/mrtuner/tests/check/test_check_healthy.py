@@ -621,3 +621,13 @@ def test_an_unknown_check_is_refused_before_anything_is_read() -> None:
     with pytest.raises(BadValue, match="there is no check 'lock-cue'") as refused:
         check("host=nowhere", skip=["lock-cue"])
     assert refused.value.hint
+
+
+def test_checkpoints_that_somebody_asked_for_are_not_forced_by_wal(
+    each_major: int, new_cluster: NewCluster
+) -> None:
+    """Twelve within seconds, with hardly any WAL between them; 13 does not count WAL."""
+    cluster = new_cluster(each_major)
+    counted(cluster.dsn(), *["CREATE TABLE t (a int)", "DROP TABLE t", "CHECKPOINT"] * 12)
+    found = ids(checked(cluster)).intersection({"checkpoints-forced"})
+    assert found == ({"checkpoints-forced"} if each_major == 13 else set())

@@ -40,8 +40,7 @@ def test_a_trouble_is_found_and_its_remedy_heals_it(
         if trouble.heals:
             with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
                 for text in found[0].commands:
-                    for each in filter(None, map(str.strip, text.partition("  --")[0].split(";"))):
-                        conn.execute(each.encode())
+                    conn.execute(text.encode())
             assert trouble.id not in {one.id for one in checked(cluster).findings}
 
 

@@ -179,12 +179,19 @@ def _edited(cluster: Cluster, _stack: ExitStack) -> None:
 
 
 def _forced_checkpoints(cluster: Cluster, _stack: ExitStack) -> None:
-    for _ in range(12):
-        counted(
+    """Each after 36 MB: of 64 MB, WAL forces one after 64 / 1.9 = 34 MB."""
+
+    def requested() -> int:
+        return int(sql(cluster.dsn(), "SELECT num_requested FROM pg_stat_checkpointer")[0][0])
+
+    for _ in range(13):
+        before = requested()
+        sql(
             cluster.dsn(),
-            "SELECT pg_logical_emit_message(false, 'x', repeat('y', 1000000))",
-            "CHECKPOINT",
+            "SELECT pg_logical_emit_message(false, 'x', repeat('y', 1000000)) "
+            "FROM generate_series(1, 36)",
         )
+        until(lambda before=before: requested() > before, "a checkpoint")
 
 
 def _burnt(transactions: int) -> Planted:

@@ -383,6 +383,19 @@ def test_views_reset_at_different_times_are_brought_to_one_window(
     assert _brought_to(_Counts(None, {"temp_files": 30}), 3600.0).counts == {"temp_files": 30}
 
 
+def test_checkpoints_since_a_reset_are_those_that_came_since(new_cluster: NewCluster) -> None:
+    """They are not scaled to the longer time for which WAL was counted."""
+    cluster = new_cluster(18)
+    time.sleep(11)  # from ten seconds on, windows differ
+    sql(cluster.dsn(), "SELECT pg_stat_reset_shared('checkpointer')")
+    for number in range(3):
+        sql(cluster.dsn(), f"CREATE TABLE t{number} (a int)", "CHECKPOINT")
+    with connect(cluster.dsn()) as conn:
+        seen = read(conn).activity
+    assert seen.checkpoints_requested == 3
+    assert seen.window < 10
+
+
 @pytest.mark.parametrize(
     ("version", "view"),
     [

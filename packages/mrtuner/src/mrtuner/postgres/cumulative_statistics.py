@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import chain, repeat
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -45,25 +45,27 @@ def _counts(row: Row) -> _Counts:
     return _Counts(row["seconds"], counts)
 
 
-def _views(reader: Reader) -> list[_Counts]:
-    """The statistics views, starting with the one that sets the window."""
-    one_row = [
+def _views(reader: Reader) -> tuple[list[_Counts], list[_Counts]]:
+    """The statistics views of the whole server, and those of its databases."""
+    shared = [
         row
         for name in ("wal", "checkpoints", "backend_writes")
         for row in reader.rows_if_allowed(name, f"activity: {name}", SEE_STATS)
     ]
-    return [_counts(row) for row in (*one_row, *reader.rows("database_counters"))]
+    return list(map(_counts, shared)), list(map(_counts, reader.rows("database_counters")))
 
 
 def activity(reader: Reader, about: Row, settings: Mapping[str, Setting]) -> Activity:
     """Return counters since the last reset of statistics.
 
-    Views may have been reset at different times. The window is that of WAL and checkpoints;
-    others are scaled to it at their own average rate.
+    Views may have been reset at different times. The window is the shortest of the whole server's,
+    so that what it did in a minute is not taken for what it did in a month; others are scaled to it
+    at their own average rate.
     """
-    views = _views(reader)
-    window = next((view.seconds for view in views if view.seconds), 0.0)
-    totals = _total(_brought_to(view, window) for view in views)
+    shared, databases = _views(reader)
+    ages = [view.seconds for view in shared if view.seconds]
+    window = min(ages) if ages else next((one.seconds for one in databases if one.seconds), 0.0)
+    totals = _total(_brought_to(view, window) for view in (*shared, *databases))
     _note_gaps(reader, about)
     if about["standby"]:
         totals["wal_bytes"] = None
@@ -163,7 +165,7 @@ class _Sample:
 
 def _sample(reader: Reader) -> _Sample:
     now = reader.row("now")
-    totals = {**_total(_views(reader)), "wal_bytes": now["written"]}
+    totals = {**_total(chain(*_views(reader))), "wal_bytes": now["written"]}
     return _Sample(now["at"], totals)
 
 

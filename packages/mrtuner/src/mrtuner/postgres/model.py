@@ -113,12 +113,12 @@ class Platform:
         Values are SQL literals; None is the default. With `restart`, a reload is not enough.
         """
         if self.alter_system:
-            changes = (
-                f"RESET {name}" if value is None else f"SET {name} = {value}"
+            *others, last = (
+                f"ALTER SYSTEM {f'RESET {name}' if value is None else f'SET {name} = {value}'};"
                 for name, value in settings.items()
             )
-            then = "-- then restart" if restart else RELOAD
-            return Command(f"{' '.join(f'ALTER SYSTEM {one};' for one in changes)} {then}")
+            then = (f"{last} -- then restart",) if restart else (last, RELOAD)
+            return Command(*others, *then)
         wanted = (
             f"{name} = {'its default' if value is None else value}"
             for name, value in settings.items()

@@ -294,23 +294,31 @@ def collation_changed(state: State) -> Iterator[Finding]:
     Queries then miss rows, and unique indexes let duplicates in.
     """
     changed = [
-        (f"database {as_name(one.name)}", one.collation, one.actual, "ALTER DATABASE "
-         f"{identifier(one.name)} REFRESH COLLATION VERSION;")
+        (f"database {as_name(one.name)}", one.collation, one.actual, one.name,
+         f"ALTER DATABASE {identifier(one.name)} REFRESH COLLATION VERSION;")
         for one in state.databases
         if one.collation and one.actual and one.collation != one.actual
     ] + [
-        (f"collation {as_name(one.schema, one.name)}", one.recorded, one.actual,
+        (f"collation {as_name(one.schema, one.name)}", one.recorded, one.actual, state.database,
          f"ALTER COLLATION {identifier(one.schema)}.{identifier(one.name)} REFRESH VERSION;")
         for one in state.collations
     ]  # fmt: skip
-    for what, recorded, actual, refresh in changed:
+    for what, recorded, actual, database, refresh in changed:
         yield Finding(
             id="collation-changed",
             severity=Severity.DANGER,
             text=f"{what} was made with version {recorded} of its library, which is {actual} now",
             consequence="indexes on text may be out of order, so rows are missed or doubled",
             basis="pg_database and pg_collation, now",
-            remedy=(_AS_PRIMARY,) if state.server.standby else (_REINDEX, Command(refresh)),
+            remedy=(_AS_PRIMARY,)
+            if state.server.standby
+            else (
+                f"Rebuild the indexes on text, connected to {as_name(database)}; where that "
+                "finds duplicates, remove them:",
+                Command(f"REINDEX DATABASE CONCURRENTLY {identifier(database)};"),
+                "Only then take note of the new version:",
+                Command(refresh),
+            ),
         )
     unknown = [as_name(one.name) for one in state.databases if one.sorted and not one.collation]
     if unknown:
@@ -322,7 +330,6 @@ def collation_changed(state: State) -> Iterator[Finding]:
         )
 
 
-_REINDEX: Final = "REINDEX the indexes on text (amcheck finds the damaged ones), then:"
 _AS_PRIMARY: Final = (
     "Give this standby the library of its primary; if it has it already, check the primary"
 )

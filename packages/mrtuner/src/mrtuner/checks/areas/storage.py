@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.checks.catalogue import CannotJudge, check, known_part
 from mrtuner.checks.state import State
 from mrtuner.findings import Command, Finding, Severity
+from mrtuner.tuning.rules.wal import forced_by_volume
+from mrtuner.tuning.situation import Wal
 from mrtuner.tuning.suggestions import step
-from mrtuner.units import GiB, pretty_bytes, pretty_duration
+from mrtuner.units import GiB, memory_unit, pretty_bytes, pretty_duration
 from mrtuner.wording import as_name
 
 if TYPE_CHECKING:
+    from mrtuner.postgres.model import Server
     from mrtuner.tuning import Tuning
 
 #: Free shares of a volume; chosen, as most monitoring does. Below a gigabyte nothing is safe.
@@ -92,7 +95,8 @@ def from_tuning(state: State, name: str) -> Iterator[Finding]:
 
 @check(
     "checkpoints-forced",
-    judged="at least half of ten or more checkpoints were forced by WAL rather than by time",
+    judged="at least half of ten or more checkpoints were forced by WAL rather than time, and as "
+    "much WAL was written",
     source="documentation: WAL Configuration, max_wal_size; the share is chosen",
     remedy="Raise max_wal_size, as far as the volume and the recovery time allow.",
     needs=("activity: checkpoints",),
@@ -106,7 +110,14 @@ def checkpoints_forced(state: State) -> Iterator[Finding]:
     forced, timed = counted.checkpoints_requested, counted.checkpoints_timed
     if forced is None or timed is None or forced + timed < _SOME:
         return
-    share = forced / (forced + timed)
+    total, share, why = (
+        forced + timed,
+        forced / (forced + timed),
+        "for WAL or because somebody asked",
+    )
+    if counted.wal_bytes is not None:
+        wal = Wal(counted.window, counted.wal_bytes, timed, forced, watched=False)
+        share, why = forced_by_volume(wal, _wal_between_checkpoints(state.server)), "for WAL"
     if share < _FORCED:
         return
     item = state.tuning.advice.get("max_wal_size") if state.tuning else None
@@ -114,8 +125,8 @@ def checkpoints_forced(state: State) -> Iterator[Finding]:
     yield Finding(
         id="checkpoints-forced",
         severity=Severity.TO_DO,
-        text=f"{share:.0%} of {forced + timed:,} checkpoints in {pretty_duration(counted.window)} "
-        "came before their time, for WAL or because somebody asked",
+        text=f"{share:.0%} of {total:,} checkpoints in {pretty_duration(counted.window)} "
+        f"came before their time, {why}",
         consequence="more is written than needed, and statements wait for it",
         cost=share,
         basis="counters since the last reset of statistics",
@@ -124,6 +135,17 @@ def checkpoints_forced(state: State) -> Iterator[Finding]:
             "Raise max_wal_size, as far as the volume and the recovery time allow: mrtuner tune",
         ),
     )  # fmt: skip
+
+
+def _wal_between_checkpoints(server: Server) -> float:
+    """Return after how much WAL a checkpoint is forced [bytes].
+
+    Source: xlog.c, CalculateCheckpointSegments.
+    """
+    size, target = (
+        server.settings[name] for name in ("max_wal_size", "checkpoint_completion_target")
+    )
+    return float(size.setting) * (memory_unit(size.unit or "") or 1) / (1 + float(target.setting))
 
 
 @check(
