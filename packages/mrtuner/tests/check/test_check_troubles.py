@@ -13,7 +13,8 @@ from troubles import TROUBLES, Trouble
 from mrtuner.answers import check
 from mrtuner.checks.report import CheckReport
 from mrtuner.postgres.cluster import Cluster
-from servers import sql
+from mrtuner.postgres.server_user import scratch_directory
+from servers import debian_binaries, sql
 
 pytestmark = pytest.mark.timed
 
@@ -55,3 +56,25 @@ def test_a_reload_is_no_remedy_while_a_line_of_the_files_stops_it(new_cluster: N
     reload = "SELECT pg_reload_conf();"
     assert edited.remedy == ("Correct the lines that cannot be used first, then:", reload)
     assert edited.commands == errors.commands == (reload,)
+
+
+def test_indexes_are_rebuilt_before_a_version_of_a_collation_is_taken_note_of() -> None:
+    """Refreshed alone, the danger would be silent and the indexes out of order."""
+    with Cluster.create(debian_binaries(18), scratch_directory()) as cluster:
+        sql(
+            cluster.dsn(),
+            "CREATE COLLATION german (provider = icu, locale = 'de')",
+            "UPDATE pg_collation SET collversion = '1' WHERE collname = 'german'",
+        )
+        (found,) = (one for one in checked(cluster).findings if one.id == "collation-changed")
+        said = "collation public.german was made with version 1 of its library"
+        assert found.text.startswith(said)
+        assert found.commands == (
+            'REINDEX DATABASE CONCURRENTLY "postgres";',
+            'ALTER COLLATION "public"."german" REFRESH VERSION;',
+        )
+        with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
+            for text in found.commands:
+                conn.execute(text.encode())
+        assert "collation-changed" in checked(cluster).passed
+    cluster.remove()
