@@ -64,6 +64,7 @@ def test_indexes_are_rebuilt_before_a_version_of_a_collation_is_taken_note_of() 
         sql(
             cluster.dsn(),
             "CREATE COLLATION german (provider = icu, locale = 'de')",
+            "CREATE TABLE words (word text COLLATE german PRIMARY KEY)",
             "UPDATE pg_collation SET collversion = '1' WHERE collname = 'german'",
         )
         (found,) = (one for one in checked(cluster).findings if one.id == "collation-changed")
