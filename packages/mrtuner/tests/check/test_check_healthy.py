@@ -631,3 +631,13 @@ def test_checkpoints_that_somebody_asked_for_are_not_forced_by_wal(
     counted(cluster.dsn(), *["CREATE TABLE t (a int)", "DROP TABLE t", "CHECKPOINT"] * 12)
     found = ids(checked(cluster)).intersection({"checkpoints-forced"})
     assert found == ({"checkpoints-forced"} if each_major == 13 else set())
+
+
+def test_an_extension_older_than_its_server_says_how_it_is_updated(
+    new_cluster: NewCluster,
+) -> None:
+    """As after pg_upgrade: 1.4 had neither plans nor stats_since."""
+    cluster = new_cluster(18, {"shared_preload_libraries": "pg_stat_statements"})
+    sql(cluster.dsn(), "CREATE EXTENSION pg_stat_statements VERSION '1.4'")
+    why = {one.name: one.supply for one in checked(cluster).unjudged}
+    assert "ALTER EXTENSION pg_stat_statements UPDATE;" in why["temporary-files"]

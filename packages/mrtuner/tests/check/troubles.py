@@ -547,11 +547,11 @@ TROUBLES = (
     ),
     Trouble(
         id="checksum-failures", severity="danger", plant=_damaged,
-        says=r"\d+ damaged pages were read in database postgres", remedy="backup",
+        says=r"\d+ damaged pages? (was|were) read in database postgres", remedy="backup",
     ),
     Trouble(
         id="checksum-failures", severity="danger", plant=_damaged_for_all,
-        says=r"\d+ damaged pages were read in shared catalogs", remedy="backup",
+        says=r"\d+ damaged pages? (was|were) read in shared catalogs", remedy="backup",
     ),
     Trouble(
         id="checksum-failures", severity="to know", plant=_nothing, major=17,
@@ -587,7 +587,7 @@ TROUBLES = (
     ),
     Trouble(
         id="checksum-failures", severity="danger", plant=_damaged_where_hosted,
-        says=r"\d+ damaged pages were read in database postgres",
+        says=r"\d+ damaged pages? (was|were) read in database postgres",
         remedy="open a case with the provider",
     ),
 )  # fmt: skip

@@ -111,6 +111,9 @@ def extension_schema(conn: Connection) -> str | None:
     return None if found is None else str(found[0])
 
 
+_UPDATE: Final = "After an upgrade of the server: ALTER EXTENSION pg_stat_statements UPDATE;"
+
+
 def not_read(fact: str, error: psycopg.Error, hint: str | None = None) -> Missing:
     """Return why the server refused a query; `hint` helps a role that may not run it."""
     from psycopg import errors
@@ -120,7 +123,9 @@ def not_read(fact: str, error: psycopg.Error, hint: str | None = None) -> Missin
         return Missing(fact, why, hint=grant(error, hint))
     if isinstance(error, (errors.LockNotAvailable, errors.QueryCanceled)):
         return Missing(fact, why, hint="Run again when the server is less busy.")
-    if isinstance(error, (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedColumn)):
+    if isinstance(error, errors.UndefinedColumn):  # of an extension that is older than its server
+        return Missing(fact, f"not available on this server: {why}", hint=_UPDATE)
+    if isinstance(error, (errors.UndefinedTable, errors.UndefinedFunction)):
         return Missing(fact, f"not available on this server: {why}")
     if isinstance(error, (errors.FeatureNotSupported, errors.ObjectNotInPrerequisiteState)):
         return Missing(fact, why)

@@ -12,7 +12,7 @@ from mrtuner.tuning.rules.wal import forced_by_volume
 from mrtuner.tuning.situation import Wal
 from mrtuner.tuning.suggestions import step
 from mrtuner.units import GiB, memory_unit, pretty_bytes, pretty_duration
-from mrtuner.wording import as_name
+from mrtuner.wording import as_name, plural_was
 
 if TYPE_CHECKING:
     from mrtuner.postgres.model import Server
@@ -179,7 +179,7 @@ def checksum_failures(state: State) -> Iterator[Finding]:
             yield Finding(
                 id="checksum-failures",
                 severity=Severity.DANGER,
-                text=f"{one.checksum_failures:,} damaged pages were read in {one.place}",
+                text=f"{plural_was(one.checksum_failures, 'damaged page')} read in {one.place}",
                 consequence="rows on them are lost or wrong, and more may follow from this volume",
                 harm_in=0.0,
                 basis="pg_stat_database, since the last reset of statistics",
