@@ -380,6 +380,12 @@ TROUBLES = (
         settings={"archive_mode": "on", "archive_command": "false"},
         says="archiving fails", remedy="log",
     ),
+    Trouble(
+        id="archive-discarded", severity="to know", plant=_nothing,
+        settings={"archive_mode": "on", "archive_command": "/bin/true"},
+        says="archive_command is /bin/true, which keeps nothing: backups cannot be brought forward",
+        remedy="Set archive_command",
+    ),
     Trouble(  # nothing fails, since there is nothing to run
         id="archiving-fails", severity="danger",
         plant=_sql("SELECT pg_logical_emit_message(true, 'x', 'y')", "SELECT pg_switch_wal()"),

@@ -25,6 +25,8 @@ _MUCH: Final = 16 * MiB
 #: Without new transactions for so long, a standby that receives nothing is stale, and a slot
 #: without a consumer for so long forgotten [s].
 _STALE: Final = 300.0
+#: Commands that succeed and keep nothing. Source: documentation, archive_command; common advice.
+_KEEP_NOTHING: Final = frozenset({"true", "/bin/true", "/usr/bin/true", ":", "exit 0", "cd ."})
 
 
 def until_full(state: State) -> float | None:
@@ -127,6 +129,27 @@ def archiving_fails(state: State) -> Iterator[Finding]:
     behind = state.server.archiver.behind if state.server.archiver else None
     for one in found:
         yield replace(one, harm_in=until_full(state), cost=state.of_volume(behind))
+
+
+@check(
+    "archive-discarded",
+    judged="archive_mode is on, and archive_command is a command that keeps nothing, such as true",
+    source="documentation: Continuous Archiving, archive_command",
+    remedy="Set archive_command as your backup tool documents it.",
+    needs=("archiver",),
+)
+def archive_discarded(state: State) -> Iterator[Finding]:
+    """WAL counts as archived, but nobody keeps it: there is no way back to a point in time."""
+    command = (state.setting("archive_command") or "").strip()
+    if state.server.archiver is None or command not in _KEEP_NOTHING:
+        return
+    yield Finding(
+        id="archive-discarded", severity=Severity.TO_KNOW,
+        text=f"archive_command is {command}, which keeps nothing",
+        consequence="backups cannot be brought forward to a point in time",
+        basis="pg_settings, now",
+        remedy=("Set archive_command as your backup tool documents it, and take a new backup",),
+    )  # fmt: skip
 
 
 @check(
