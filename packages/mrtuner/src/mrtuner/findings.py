@@ -88,4 +88,5 @@ class Finding:
     def sentence(self) -> str:
         """All of it in one paragraph: what, what follows, the evidence and the remedy."""
         parts = [f"{self.text}: {self.consequence}", *self.evidence, *self.remedy]
-        return ". ".join(parts)
+        *others, last = (one if one.endswith((";", ":", ".")) else f"{one}." for one in parts)
+        return " ".join([*others, last.removesuffix(".")])
