@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 #: The core first: the others need it.
 PACKAGES := packages/mrtuner packages/rdstune packages/mrtuner-pods packages/mrtuner-image
 
-.PHONY: install page site demo test test-bare test-programs test-web test-browser test-access test-site test-lambda test-rdstune test-mrtuner-pods test-mrtuner-image test-slow test-killed test-engines engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-small-volume bench-search bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image clean bench-waiting bench-pods
+.PHONY: install page site demo test test-bare test-programs test-web test-browser test-access test-site test-lambda test-rdstune test-mrtuner-pods test-mrtuner-image test-slow test-killed test-engines engines dist lint types docs requirements catalog pictures bench-start bench-tune bench-worth bench-small-volume bench-search bench-search-grid bench-overhead bench-same bench-demo bench-history bench-recording bench-bursts bench-viewer bench-fleet bench-serverless bench-tuner-page bench-image clean bench-waiting bench-pods
 
 install: $(STAMP)
 
@@ -163,6 +163,10 @@ bench-small-volume: install
 # What searches find against the advice, load by load: half an hour each. See the file's head for ARGS.
 bench-search: install
 	$(BIN)/python bench/searches.py $(ARGS)
+
+# Each value of each setting that a search may try, alone against the advice: some 40 minutes a load.
+bench-search-grid: install
+	$(BIN)/python bench/search_grid.py --load analytic $(ARGS)
 
 # The overhead of measuring with mrtuner bench, compared with pgbench alone: about 40 minutes. ARGS
 # shortens it.
