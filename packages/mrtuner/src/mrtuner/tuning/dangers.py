@@ -7,6 +7,7 @@ read yields nothing here: it is listed as missing.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.findings import UNKNOWN, Finding, Severity
@@ -19,10 +20,11 @@ from mrtuner.tuning.feasibility import (
 )
 from mrtuner.tuning.rules.wal import volume_filled_by_wal
 from mrtuner.tuning.situation import Situation
-from mrtuner.units import MiB, pretty_bytes
+from mrtuner.units import PAGE, MiB, pretty_bytes
 from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
+    from mrtuner.change.settings.next_start import NextStart
     from mrtuner.change.settings.start_check import StartCheck
     from mrtuner.host.model import Host
     from mrtuner.postgres.model import Server
@@ -62,7 +64,8 @@ def dangers(
     yield from _switched(situation, server, "durability-off", *_durable(server))
     yield from _more_memory_than_there_is(situation, server, now)
     yield from _no_next_start(start)
-    yield from _too_few_huge_pages(situation, host)
+    yield from _more_shared_memory_than_there_is(situation, start)
+    yield from _too_few_huge_pages(situation, host, start)
     yield from _wal_fills_the_volume(situation)
     yield from _switched(situation, server, "autovacuum-off", "autovacuum", "track_counts")
     yield from _workers_without_slots(situation)
@@ -135,12 +138,58 @@ def _no_next_start(start: StartCheck | None) -> Iterator[Finding]:
         )
 
 
-def _too_few_huge_pages(situation: Situation, host: Host | None) -> Iterator[Finding]:
+def _more_shared_memory_than_there_is(
+    situation: Situation, start: StartCheck | None
+) -> Iterator[Finding]:
+    needed, memory = shared_at_start(start), situation.memory
+    if needed and memory and needed > memory.size:
+        yield _danger(
+            "next-start",
+            "the server will not start again",
+            f"the settings that wait for a restart need {pretty_bytes(needed)} of shared memory, "
+            f"and there are {pretty_bytes(memory.size)}",
+            "Take them back in the files, before anything restarts the server",
+            cost=1.0,
+        )
+
+
+#: Of shared memory, for each lock that the lock table has room for [bytes].
+#: Source: documentation of max_locks_per_transaction before 9.3, Managing Kernel Resources.
+_A_LOCK: Final = 270
+
+
+def shared_at_start(start: StartCheck | None) -> int:
+    """The least shared memory that what waits for a restart asks for [bytes]; 0: no more than now.
+
+    Buffers and the lock table alone: nothing else is large.
+    """
+    next_start = start.start if start else None
+    if next_start is None:
+        return 0
+    then, now = _shared(next_start), _shared(replace(next_start, changed={}))
+    return then if then > now else 0
+
+
+def _shared(start: NextStart) -> int:
+    buffers = start.number("shared_buffers") + max(0, start.number("wal_buffers"))
+    holders = start.number("max_connections") + start.number("max_prepared_transactions")
+    return buffers * PAGE + holders * start.number("max_locks_per_transaction") * _A_LOCK
+
+
+def _too_few_huge_pages(
+    situation: Situation, host: Host | None, start: StartCheck | None
+) -> Iterator[Finding]:
     """huge_pages = on with fewer reserved than the server needs to start again."""
-    if situation.running.get("huge_pages") != "on" or host is None or host.huge_pages is None:
+    then = start.start if start else None
+    switch = then.text("huge_pages") if then else situation.running.get("huge_pages")
+    if switch != "on" or host is None or host.huge_pages is None:
         return
     pages = host.huge_pages.value
     needed = int(situation.running.get("shared_memory_size_in_huge_pages", -1))
+    if then and needed > 0:
+        needed += (_shared(then) - _shared(replace(then, changed={}))) // pages.size
+    elif then:  # before 15 the server does not say
+        needed = _shared(then) // pages.size
     if needed > 0 and pages.size == HUGE_PAGE and pages.reserved < needed:
         yield _danger(
             "next-start",

@@ -61,8 +61,10 @@ def durability_off(state: State) -> Iterator[Finding]:
 
 @check(
     "next-start",
-    judged="what the server checks when it starts, with the files as they are now",
-    source="documentation: Server Configuration; sysv_shmem.c",
+    judged="what the server checks when it starts, with the files as they are now: pg_hba.conf, "
+    "TLS files, libraries, slots; of what waits for a restart also memory, huge pages, addresses "
+    "and directories",
+    source="documentation: Server Configuration; sysv_shmem.c, hba.c, postmaster.c",
     remedy="Correct what the start would fail at, before anything restarts the server.",
     needs=("next start", "file_problems"),
 )
