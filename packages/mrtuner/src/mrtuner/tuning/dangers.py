@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.findings import UNKNOWN, Finding, Severity
 from mrtuner.tuning.budget import HUGE_PAGE, Budget
 from mrtuner.tuning.feasibility import (
+    in_force,
     overcommitted,
+    servers_own,
     solve,
     values_to_lower,
     what_must_give,
 )
+from mrtuner.tuning.overrides import for_all_roles, resets, switched, whose, with_all_roles
 from mrtuner.tuning.rules.wal import volume_filled_by_wal
-from mrtuner.tuning.situation import Situation
+from mrtuner.tuning.situation import OF_OUR_SESSION, Situation
 from mrtuner.units import PAGE, MiB, pretty_bytes
 from mrtuner.wording import enumerated
 
@@ -44,7 +47,7 @@ _MUST_BE: Final = {
     "autovacuum": (
         "on", "dead rows pile up until queries crawl; only wraparound still starts a vacuum",
     ),
-    "track_counts": ("on", "autovacuum does not see what changed, so it does not run"),
+    "track_counts": ("on", "autovacuum does not see what changed, and leaves it alone"),
 }  # fmt: skip
 
 
@@ -93,15 +96,25 @@ def _durable(server: Server) -> Iterator[str]:
 def _switched(situation: Situation, server: Server, name: str, *switches: str) -> Iterator[Finding]:
     for one in switches:
         right, harm = _MUST_BE[one]
-        if situation.running.get(one, right) != right:
+        hidden = situation.origins.get(one) in OF_OUR_SESSION
+        if not hidden and situation.running.get(one, right) != right:
             remedy = server.platform.remedy(**{one: right})
             yield _danger(name, f"{one} is {situation.running[one]}", harm, remedy, cost=1.0)
+        if found := switched(server, one, "off" if right == "on" else "on"):
+            text = f"{one} is {found[0].value} for {whose(*found)}"
+            yield _danger(name, text, harm, *resets(server, found), cost=1.0)
 
 
 def _more_memory_than_there_is(
     situation: Situation, server: Server, now: Budget | None
 ) -> Iterator[Finding]:
     now = overcommitted(situation, server.platform, now)
+    for_all, remedy = for_all_roles(server), tuple[str, ...]()
+    if for_all:
+        before, situation = now, with_all_roles(situation, server)
+        now = in_force(situation) if servers_own(situation) else None
+        now = overcommitted(situation, server.platform, now)
+        remedy = () if before else resets(server, for_all)
     if now is None:
         return
     largest = max(now.parts, key=lambda part: part.size)
@@ -111,9 +124,12 @@ def _more_memory_than_there_is(
         f"the settings in force can ask for {pretty_bytes(now.total)}, {times:.1f} times the "
         f"{pretty_bytes(now.memory)} of memory",
         "if they do, the kernel kills the server, and every session is lost",
-        _way_out(situation),
+        *(remedy or (_way_out(situation),)),
         cost=1 - now.memory / now.total,
-        evidence=(f"{pretty_bytes(largest.size)} are {largest.name} ({largest.how})",),
+        evidence=(
+            f"{pretty_bytes(largest.size)} are {largest.name} ({largest.how})",
+            *(f"ALTER ROLE ALL sets {one.name} = {one.value}" for one in for_all),
+        ),
     )
 
 
