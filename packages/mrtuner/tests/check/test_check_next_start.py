@@ -129,3 +129,40 @@ def test_a_lesser_role_does_not_pass_what_it_cannot_read(new_cluster: NewCluster
         file.write("nonsense\n")
     report = checked(cluster, "plain")
     assert "next-start" in {one.name for one in report.unjudged}
+
+
+def test_a_list_that_is_quoted_as_one_name(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(18)
+    sql(cluster.dsn(), "ALTER SYSTEM SET shared_preload_libraries = 'auto_explain, it''s'")
+    (said,) = found(checked(cluster))
+    assert "names auto_explain, it's, but the server has no file" in said
+    hint = said.partition("It is quoted as one name. As a list: ")[2]
+    assert hint == "ALTER SYSTEM SET shared_preload_libraries = 'auto_explain', 'it''s';"
+    fails(cluster)
+
+
+def test_a_value_that_no_reload_takes(new_cluster: NewCluster) -> None:
+    """One unknown name, and the server looks at no value: which are wrong, it does not say."""
+    cluster = new_cluster(18)
+    bad = ("work_mem = '12 bananas'", "wal_level = everything", "jit = perhaps")
+    good = ("checkpoint_timeout = 7min", "wal_compression = on", "log_min_messages = debug")
+    written(cluster, "no_such_setting = 1", *bad, *good)
+    report = checked(cluster)
+    (errors,) = [one for one in report.findings if one.id == "configuration-errors"]
+    assert errors.text == "4 lines of the configuration files cannot be used"
+    assert {one.partition(": ")[2].partition(":")[0] for one in errors.evidence} == {
+        "no_such_setting", "work_mem", "wal_level", "jit",
+    }  # fmt: skip
+    (edited,) = [one for one in report.findings if one.id == "not-reloaded"]
+    assert edited.text == "not in force: checkpoint_timeout, log_min_messages, wal_compression"
+
+
+def test_numbers_are_read_with_all_their_digits(new_cluster: NewCluster) -> None:
+    """The clock as a float, rounded to one digit, would be in the year 2033: 2e+09 seconds."""
+    cluster = new_cluster(18)
+    sql(cluster.dsn(), "ALTER ROLE postgres SET extra_float_digits = -15")
+    report = checked(cluster)
+    ((now,),) = sql(cluster.dsn(), "SELECT extract(epoch FROM now())::bigint")
+    assert report.at is not None
+    assert abs(report.at - int(str(now))) < 60
+    assert "version-support" in report.passed

@@ -42,7 +42,7 @@ def test_work_mem_of_all_roles_is_the_servers(new_cluster: NewCluster) -> None:
         report = checked(cluster, user)
         ((severity, text),) = found(report, "memory-overcommitted")
         assert severity == "danger"
-        assert "settings in force can ask for 1.69 TB, 432.3 times the 4 GB" in text
+        assert "settings in force can ask for 1.69 TB, 432.2 times the 4 GB" in text
         assert not found(report, "override-undoes-advice")
     healed(cluster, checked(cluster), "memory-overcommitted")
 

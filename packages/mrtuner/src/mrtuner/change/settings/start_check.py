@@ -150,6 +150,12 @@ def _libraries(conn: Connection, start: NextStart) -> tuple[list[LeftAlone], lis
             elif not there:
                 why = f"{name} names {library}, but the server has no file {' or '.join(places)}"
                 hint = "Install the package that contains it, or leave it out."
+                if "," in library:
+                    names = (one.strip().replace("'", "''") for one in library.split(","))
+                    several = ", ".join(f"'{one}'" for one in names)
+                    hint = (
+                        f"It is quoted as one name. As a list: ALTER SYSTEM SET {name} = {several};"
+                    )
                 problems.append(problem(start, name, why, hint))
     return problems, unchecked
 

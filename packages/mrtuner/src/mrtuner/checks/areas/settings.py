@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from mrtuner.checks.areas.storage import advice, from_tuning
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import FileValue, State
 from mrtuner.findings import Command, Finding, Severity
-from mrtuner.notation import same
+from mrtuner.notation import Unreadable, read, read_word, same
 from mrtuner.postgres.conf_file import number
 from mrtuner.postgres.model import RELOAD, Override, Setting
 from mrtuner.tuning.feasibility import servers_own
@@ -230,7 +231,15 @@ def configuration_errors(state: State) -> Iterator[Finding]:
 
     A running server leaves it out at each reload; a stopped one does not start with it.
     """
-    found = state.server.file_problems
+    found = [
+        f"{one.where}: {one.name or 'line'}: {one.error}" for one in state.server.file_problems
+    ]
+    # An unknown name anywhere keeps the server from looking at the values.
+    found += [
+        f"{one.place}: {one.name}: {one.value} is no value of it"
+        for one in (state.files if found else ())
+        if not _readable(one, state.server.settings.get(one.name))
+    ]
     if found:
         yield Finding(
             id="configuration-errors",
@@ -238,14 +247,30 @@ def configuration_errors(state: State) -> Iterator[Finding]:
             text=f"{plural(len(found), 'line')} of the configuration files cannot be used",
             consequence="they are not in force, and the next start fails",
             cost=1.0,
-            evidence=tuple(
-                f"{one.where}: {one.name or 'line'}: {one.error}" for one in found[:_SHOWN]
-            ),
+            evidence=tuple(found[:_SHOWN]),
             basis="pg_file_settings, now",
             remedy=("Correct the line, then:", Command(RELOAD))
             if state.server.platform.alter_system
             else (f"Correct the setting. {state.server.platform.how}",),
         )
+
+
+def _readable(line: FileValue, running: Setting | None) -> bool:
+    """Whether the server can read a value; whether it lies within the limits is not looked at."""
+    if running is None:
+        return True
+    try:
+        if running.vartype == "enum":
+            read_word(line.value, running.enumvals)
+        else:
+            read(line.value, running.vartype, running.unit)
+    except Unreadable:
+        return running.vartype == "enum" and bool(_HIDDEN_WORDS.fullmatch(line.value))
+    return True
+
+
+#: Words that an enum may take beside those that pg_settings lists. Source: guc_tables.c.
+_HIDDEN_WORDS: Final = re.compile(r"(?i)on|off|true|false|yes|no|0|1|info")
 
 
 @check(
@@ -323,7 +348,7 @@ def _differs(line: FileValue, running: Setting | None) -> bool:
     if running.context in {"internal", "postmaster"} or running.origin not in _OF_FILES:
         return False
     known = (line.name, line.value, running.reset_val, running.vartype, running.unit)
-    return not same(*known)
+    return _readable(line, running) and not same(*known)
 
 
 _OF_FILES: Final = frozenset({"default", "file", "include", "postgresql.auto.conf"})
