@@ -121,7 +121,8 @@ def connect(
     """Open a session in autocommit; `with connect(dsn) as conn:` closes it.
 
     A name without a schema means PostgreSQL's own object, whatever others created under that name:
-    search_path is empty. `own_search_path` leaves that of the role, for statements of the user's.
+    search_path is empty, and numbers come with all their digits, whatever was set for the role.
+    `own_search_path` leaves what the role has, for statements of the user's.
     So do the sessions of a pooler, which other clients use after us.
 
     `timeout` [s] applies to each address tried; `connect_timeout`, of the string, a service or
@@ -145,7 +146,10 @@ def connect(
             pooled = _examine(conn, parameters, through_pooler)
             if not pooled and not own_search_path:
                 with translated():
-                    conn.execute("SELECT pg_catalog.set_config('search_path', '', false)")
+                    conn.execute(
+                        "SELECT pg_catalog.set_config('search_path', '', false), "
+                        "pg_catalog.set_config('extra_float_digits', '1', false)"
+                    )
     except BaseException:
         conn.close()
         raise

@@ -101,6 +101,8 @@ class Platform:
     evidence: str
     alter_system: bool  # may MrTuner write with ALTER SYSTEM here?
     how: str  # one sentence: how a setting is changed on this platform
+    #: Settings on the command line that started the server, which no file overrides.
+    commanded: frozenset[str] = frozenset()
 
     @property
     def hosted(self) -> bool:
@@ -112,6 +114,12 @@ class Platform:
 
         Values are SQL literals; None is the default. With `restart`, a reload is not enough.
         """
+        if self.alter_system and (commanded := sorted(self.commanded.intersection(settings))):
+            return (
+                f"The command line that starts the server sets {', '.join(commanded)}, so ALTER "
+                f"SYSTEM has no effect: take {', '.join(f'-c {one}' for one in commanded)} out of "
+                "it, in the service or container, then restart"
+            )
         if self.alter_system:
             *others, last = (
                 f"ALTER SYSTEM {f'RESET {name}' if value is None else f'SET {name} = {value}'};"

@@ -7,6 +7,7 @@ with its reason; it never raises an exception and never counts as "fine".
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.postgres.conf_file import in_base_units
@@ -200,7 +201,8 @@ def _platform(reader: Reader, settings: Mapping[str, Setting]) -> Platform:
         applications=frozenset(row["applications"]),
         aurora=row["aurora"],
     )
-    return platform(clues)
+    commanded = (name for name, one in settings.items() if one.origin == "command line")
+    return replace(platform(clues), commanded=frozenset(commanded))
 
 
 def _databases(reader: Reader) -> dict[str, Bytes]:

@@ -13,7 +13,7 @@ from mrtuner.facts import Missing
 from mrtuner.inputs import MachineInputs
 from mrtuner.tuning import gather, notices
 from mrtuner.tuning.advice import Level, Notice, RoleMemory, Tuning
-from mrtuner.tuning.dangers import dangers
+from mrtuner.tuning.dangers import dangers, shared_at_start
 from mrtuner.tuning.feasibility import (
     in_force,
     refuse_overflow,
@@ -22,6 +22,8 @@ from mrtuner.tuning.feasibility import (
     with_huge_pages,
 )
 from mrtuner.tuning.host_steps import steps
+from mrtuner.units import GiB, pretty_bytes
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from mrtuner.host.model import Host
     from mrtuner.postgres.connect import Connection
     from mrtuner.postgres.model import Activity, Server
+    from mrtuner.tuning.situation import Situation
 
 #: The fact that the server would start again as it is.
 NEXT_START: Final = "next start"
@@ -82,12 +85,12 @@ def next_start_of(connection: Connection, server: Server) -> StartCheck | None:
     """What keeps the server from starting again as it is; None where a provider starts it."""
     from mrtuner.change.settings.live import AUTO_CONF
     from mrtuner.change.settings.next_start import next_start
-    from mrtuner.change.settings.start_check import check_start
+    from mrtuner.change.settings.start_check import check_pending
 
     if not server.platform.alter_system:
         return None
     start = next_start(connection, {}, AUTO_CONF, restarts=True)
-    return check_start(connection, start, tries=False)
+    return check_pending(connection, start)
 
 
 def tune_server(
@@ -121,9 +124,20 @@ def _host_of(server: Server) -> Host | None:
     return probe(pid=server.local_pid, data_directory=directory)
 
 
-def _unchecked(start: StartCheck | None) -> Iterator[Missing]:
-    for what in start.unchecked if start else ():
-        yield Missing(NEXT_START, f"not checked: {what}")
+def _unchecked(
+    start: StartCheck | None, situation: Situation, host: Host | None
+) -> Iterator[Missing]:
+    if start is None:
+        return
+    lacking, needed = list(start.unchecked), shared_at_start(start)
+    if situation.memory is None and needed > GiB:
+        lacking.append(f"whether the machine has {pretty_bytes(needed)} of shared memory")
+    pages = start.start.changed.get("huge_pages") if start.start else None
+    if pages == "on" and (host is None or host.huge_pages is None):
+        lacking.append("whether there are enough huge pages")
+    if lacking:
+        why = f"not checked: {enumerated(lacking)}"
+        yield Missing(NEXT_START, why, hint="Restart at a time of your own, or undo the change.")
 
 
 def _finish(
@@ -167,7 +181,7 @@ def _finish(
         ),
         steps=tuple(to_do),
         roles=roles,
-        missing=(*gathered.missing, *_unchecked(start)),
+        missing=(*gathered.missing, *_unchecked(start, situation, host)),
         server=server,
         host=host,
     )

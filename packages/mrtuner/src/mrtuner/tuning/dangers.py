@@ -7,22 +7,27 @@ read yields nothing here: it is listed as missing.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.findings import UNKNOWN, Finding, Severity
 from mrtuner.tuning.budget import HUGE_PAGE, Budget
 from mrtuner.tuning.feasibility import (
+    in_force,
     overcommitted,
+    servers_own,
     solve,
     values_to_lower,
     what_must_give,
 )
+from mrtuner.tuning.overrides import for_all_roles, resets, switched, whose, with_all_roles
 from mrtuner.tuning.rules.wal import volume_filled_by_wal
-from mrtuner.tuning.situation import Situation
-from mrtuner.units import MiB, pretty_bytes
+from mrtuner.tuning.situation import OF_OUR_SESSION, Situation
+from mrtuner.units import PAGE, MiB, pretty_bytes
 from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
+    from mrtuner.change.settings.next_start import NextStart
     from mrtuner.change.settings.start_check import StartCheck
     from mrtuner.host.model import Host
     from mrtuner.postgres.model import Server
@@ -42,7 +47,7 @@ _MUST_BE: Final = {
     "autovacuum": (
         "on", "dead rows pile up until queries crawl; only wraparound still starts a vacuum",
     ),
-    "track_counts": ("on", "autovacuum does not see what changed, so it does not run"),
+    "track_counts": ("on", "autovacuum does not see what changed, and leaves it alone"),
 }  # fmt: skip
 
 
@@ -62,7 +67,8 @@ def dangers(
     yield from _switched(situation, server, "durability-off", *_durable(server))
     yield from _more_memory_than_there_is(situation, server, now)
     yield from _no_next_start(start)
-    yield from _too_few_huge_pages(situation, host)
+    yield from _more_shared_memory_than_there_is(situation, start)
+    yield from _too_few_huge_pages(situation, host, start)
     yield from _wal_fills_the_volume(situation)
     yield from _switched(situation, server, "autovacuum-off", "autovacuum", "track_counts")
     yield from _workers_without_slots(situation)
@@ -90,15 +96,25 @@ def _durable(server: Server) -> Iterator[str]:
 def _switched(situation: Situation, server: Server, name: str, *switches: str) -> Iterator[Finding]:
     for one in switches:
         right, harm = _MUST_BE[one]
-        if situation.running.get(one, right) != right:
+        hidden = situation.origins.get(one) in OF_OUR_SESSION
+        if not hidden and situation.running.get(one, right) != right:
             remedy = server.platform.remedy(**{one: right})
             yield _danger(name, f"{one} is {situation.running[one]}", harm, remedy, cost=1.0)
+        if found := switched(server, one, "off" if right == "on" else "on"):
+            text = f"{one} is {found[0].value} for {whose(*found)}"
+            yield _danger(name, text, harm, *resets(server, found), cost=1.0)
 
 
 def _more_memory_than_there_is(
     situation: Situation, server: Server, now: Budget | None
 ) -> Iterator[Finding]:
     now = overcommitted(situation, server.platform, now)
+    for_all, remedy = for_all_roles(server), tuple[str, ...]()
+    if for_all:
+        before, situation = now, with_all_roles(situation, server)
+        now = in_force(situation) if servers_own(situation) else None
+        now = overcommitted(situation, server.platform, now)
+        remedy = () if before else resets(server, for_all)
     if now is None:
         return
     largest = max(now.parts, key=lambda part: part.size)
@@ -108,9 +124,12 @@ def _more_memory_than_there_is(
         f"the settings in force can ask for {pretty_bytes(now.total)}, {times:.1f} times the "
         f"{pretty_bytes(now.memory)} of memory",
         "if they do, the kernel kills the server, and every session is lost",
-        _way_out(situation),
+        *(remedy or (_way_out(situation),)),
         cost=1 - now.memory / now.total,
-        evidence=(f"{pretty_bytes(largest.size)} are {largest.name} ({largest.how})",),
+        evidence=(
+            f"{pretty_bytes(largest.size)} are {largest.name} ({largest.how})",
+            *(f"ALTER ROLE ALL sets {one.name} = {one.value}" for one in for_all),
+        ),
     )
 
 
@@ -135,12 +154,58 @@ def _no_next_start(start: StartCheck | None) -> Iterator[Finding]:
         )
 
 
-def _too_few_huge_pages(situation: Situation, host: Host | None) -> Iterator[Finding]:
+def _more_shared_memory_than_there_is(
+    situation: Situation, start: StartCheck | None
+) -> Iterator[Finding]:
+    needed, memory = shared_at_start(start), situation.memory
+    if needed and memory and needed > memory.size:
+        yield _danger(
+            "next-start",
+            "the server will not start again",
+            f"the settings that wait for a restart need {pretty_bytes(needed)} of shared memory, "
+            f"and there are {pretty_bytes(memory.size)}",
+            "Take them back in the files, before anything restarts the server",
+            cost=1.0,
+        )
+
+
+#: Of shared memory, for each lock that the lock table has room for [bytes].
+#: Source: documentation of max_locks_per_transaction before 9.3, Managing Kernel Resources.
+_A_LOCK: Final = 270
+
+
+def shared_at_start(start: StartCheck | None) -> int:
+    """The least shared memory that what waits for a restart asks for [bytes]; 0: no more than now.
+
+    Buffers and the lock table alone: nothing else is large.
+    """
+    next_start = start.start if start else None
+    if next_start is None:
+        return 0
+    then, now = _shared(next_start), _shared(replace(next_start, changed={}))
+    return then if then > now else 0
+
+
+def _shared(start: NextStart) -> int:
+    buffers = start.number("shared_buffers") + max(0, start.number("wal_buffers"))
+    holders = start.number("max_connections") + start.number("max_prepared_transactions")
+    return buffers * PAGE + holders * start.number("max_locks_per_transaction") * _A_LOCK
+
+
+def _too_few_huge_pages(
+    situation: Situation, host: Host | None, start: StartCheck | None
+) -> Iterator[Finding]:
     """huge_pages = on with fewer reserved than the server needs to start again."""
-    if situation.running.get("huge_pages") != "on" or host is None or host.huge_pages is None:
+    then = start.start if start else None
+    switch = then.text("huge_pages") if then else situation.running.get("huge_pages")
+    if switch != "on" or host is None or host.huge_pages is None:
         return
     pages = host.huge_pages.value
     needed = int(situation.running.get("shared_memory_size_in_huge_pages", -1))
+    if then and needed > 0:
+        needed += (_shared(then) - _shared(replace(then, changed={}))) // pages.size
+    elif then:  # before 15 the server does not say
+        needed = _shared(then) // pages.size
     if needed > 0 and pages.size == HUGE_PAGE and pages.reserved < needed:
         yield _danger(
             "next-start",

@@ -253,7 +253,8 @@ def in_force(conn: Connection, names: Sequence[str] | None = None) -> dict[str, 
             " context, boot_val, CASE WHEN ours AND reset_val = boot_val THEN 'default' ELSE source"
             " END AS source, sourcefile, pending_restart FROM pg_settings,"
             # What `connect` has set is none of the server's.
-            " LATERAL (SELECT name = 'search_path' AND source = 'session' AS ours) AS own"
+            " LATERAL (SELECT name IN ('search_path', 'extra_float_digits')"
+            " AND source = 'session' AS ours) AS own"
             " WHERE %(names)s::text[] IS NULL OR name = ANY(%(names)s)",
             {"names": None if names is None else list(names)},
         ).fetchall()

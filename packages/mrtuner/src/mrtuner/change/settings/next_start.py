@@ -31,12 +31,24 @@ class NextStart:
     restarts: bool  # whether the restart is part of the change
     guessed: tuple[str, ...] = ()  # lose their entry, and the role may not see the other files
     unseen: tuple[str, ...] = ()  # wait for the restart with a value that the role may not see
+    written: Mapping[str, str] | None = None  # by the files; None: the role may not see them
 
     def text(self, name: str) -> str:
         """The value at the next start; empty if this server has no such parameter."""
         if name in self.changed:
             return self.changed[name]
         return self.running[name].setting if name in self.running else ""
+
+    def text_with_edits(self, name: str) -> str:
+        """As `text`; of what only a reload would change, too, what the files say now."""
+        row = self.running.get(name)
+        if name in self.changed or self.written is None or row is None:
+            return self.text(name)
+        if row.source in _ABOVE_FILES:
+            return row.setting
+        return self.written.get(
+            name, row.boot_val or "" if row.source == "configuration file" else row.setting
+        )
 
     def number(self, name: str) -> int:
         """A numeric value at the next start, in base units; 0 without the parameter."""
@@ -85,6 +97,7 @@ def next_start(
         restarts=restarts,
         guessed=tuple(name for name in wanted if wanted[name] is None and lines is None),
         unseen=tuple(row.name for row in others) if restarts and lines is None else (),
+        written=None if lines is None else _written(lines),
     )
 
 
@@ -95,6 +108,10 @@ def written(conn: Connection, names: Iterable[str]) -> dict[str, str] | None:
         return None
     found = {name: _last(name, lines) for name in names}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _written(lines: Sequence[FileSetting]) -> dict[str, str]:
+    return {line.name.lower(): line.value for line in lines if line.name and line.value is not None}
 
 
 def _waits(row: InForce) -> bool:

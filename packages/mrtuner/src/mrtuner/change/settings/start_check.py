@@ -1,25 +1,30 @@
 """Will the server start with these settings? Asked before anything is written.
 
 Over SQL alone: a library without a file, fewer connections than sessions, fewer slots than exist,
-settings that contradict each other, a standby that would stop replaying. On the server's own
-machine also the huge pages, and a trial start with the server's own programs (trial_start.py).
-What cannot be found out is listed as not checked.
+settings that contradict each other, a standby that would stop replaying, lines of pg_hba.conf,
+certificates. On the server's own machine also directories, addresses, the huge pages, and a trial
+start with the server's own programs (trial_start.py). What cannot be found out is listed as not
+checked.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from mrtuner.change.settings import trial_start
+from mrtuner.change.settings import start_places, trial_start
 from mrtuner.change.settings.next_start import NextStart
 from mrtuner.change.settings.plan import LeftAlone
 from mrtuner.change.settings.standbys import Standby, would_pause
 from mrtuner.errors import Refused
+from mrtuner.postgres.conf_file import elements
 from mrtuner.postgres.connect import translated
+from mrtuner.postgres.local import postmaster_of
 from mrtuner.postgres.reader import rows_of
-from mrtuner.wording import plural
+from mrtuner.wording import enumerated, plural
 
 if TYPE_CHECKING:
     from mrtuner.change.settings.trial_start import Here
@@ -40,6 +45,7 @@ class StartCheck:
 
     problems: tuple[LeftAlone, ...] = ()
     unchecked: tuple[str, ...] = ()
+    start: NextStart | None = field(default=None, compare=False)  # what was checked
 
     def refuse(self) -> None:
         if self.problems:
@@ -59,10 +65,27 @@ def check_start(
     )
 
 
+def check_pending(conn: Connection, start: NextStart) -> StartCheck:
+    """Check the start of a server to which nothing is changed; nothing is tried.
+
+    Only what can prevent it, and could not be checked, is listed: memory and huge pages are left to
+    whoever knows the machine.
+    """
+    found = _over_sql(conn, start, ())
+    return StartCheck(problems=found.problems, unchecked=found.unchecked, start=start)
+
+
 def _over_sql(conn: Connection, start: NextStart, standbys: Sequence[Standby]) -> StartCheck:
     with translated():
         (facts,) = rows_of(conn, "start_facts", conn.info.server_version)
         problems, unchecked = _libraries(conn, start)
+        if start.restarts:
+            lines = list(_hba_lines(conn, start))
+            places = dict(_not_there(conn, start))
+            problems += filter(None, (*lines, *_certificates(conn, start), *places.values()))
+            unchecked += ["whether pg_hba.conf has errors"] if None in lines else []
+            names = [name for name, one in places.items() if one is None]
+            unchecked += [f"whether it starts with {', '.join(names)}"] if names else []
     problems += [*_sessions(start, facts), *_in_use(start, facts), *_contradictions(start, facts)]
     problems += would_pause(conn, start, standbys)
     if start.unseen:
@@ -127,6 +150,12 @@ def _libraries(conn: Connection, start: NextStart) -> tuple[list[LeftAlone], lis
             elif not there:
                 why = f"{name} names {library}, but the server has no file {' or '.join(places)}"
                 hint = "Install the package that contains it, or leave it out."
+                if "," in library:
+                    names = (one.strip().replace("'", "''") for one in library.split(","))
+                    several = ", ".join(f"'{one}'" for one in names)
+                    hint = (
+                        f"It is quoted as one name. As a list: ALTER SYSTEM SET {name} = {several};"
+                    )
                 problems.append(problem(start, name, why, hint))
     return problems, unchecked
 
@@ -155,6 +184,110 @@ def _any_there(conn: Connection, places: Sequence[str]) -> bool | None:
     except (errors.InsufficientPrivilege, errors.UndefinedFunction, errors.UndefinedTable):
         return None  # forks lack one or the other
     return None if row is None else bool(row[0])
+
+
+# What is opened.
+
+
+def _hba_lines(conn: Connection, start: NextStart) -> Iterator[LeftAlone | None]:
+    """Lines of pg_hba.conf that cannot be used; None if that cannot be found out.
+
+    A reload keeps the old lines, a start fails. Source: postmaster.c, PostmasterMain; hba.c.
+    """
+    from psycopg import Error
+
+    if _next_hba_file(conn, start) is not None:
+        return
+    try:
+        for line in rows_of(conn, "hba_errors", conn.info.server_version):
+            why = f"{line['file_name']} line {line['line_number']}: {line['error']}"
+            yield problem(
+                start, "hba_file", why, "Correct the line, then: SELECT pg_reload_conf();"
+            )
+    except Error:
+        if conn.closed:
+            raise
+        path = start.text("hba_file")
+        if path and start_places.opens(conn, path) is False:
+            yield problem(start, "hba_file", f"the server cannot read {path}", "Restore the file.")
+        else:
+            yield None
+
+
+def _next_hba_file(conn: Connection, start: NextStart) -> str | None:
+    """Another file for the next start; None: the same. Source: guc.c, SelectConfigFiles.
+
+    Its source is always "override", so only the command line itself tells whether it gives it.
+    """
+    row, wanted = start.running.get("hba_file"), (start.written or {}).get("hba_file")
+    if row is None or wanted is None or not row.pending_restart or wanted == row.setting:
+        return None
+    return None if start_places.commands(postmaster_of(conn), "hba_file") else wanted
+
+
+#: Files of TLS, if they are set; the first two must be.
+_OF_TLS: Final = ("ssl_cert_file", "ssl_key_file", "ssl_ca_file", "ssl_crl_file")
+
+
+def _certificates(conn: Connection, start: NextStart) -> Iterator[LeftAlone]:
+    """With ssl = on, a running server goes on without its files, and does not start again."""
+    if start.text_with_edits("ssl") in _OFF:
+        return
+    paths = {name: start.text_with_edits(name) for name in _OF_TLS}
+    lacking = {
+        name: path
+        for name, path in paths.items()
+        if path and start_places.opens(conn, path) is False
+    }
+    if lacking:
+        files = enumerated(f"{path} ({name})" for name, path in lacking.items())
+        why = f"ssl is on, but the server cannot read {files}"
+        yield problem(start, "ssl", why, "Put it in its place, or set ssl to off.")
+    key = PurePosixPath(start.text("data_directory")) / paths["ssl_key_file"]
+    if start_places.is_private(postmaster_of(conn), key) is False:
+        why = f"ssl is on, and others than the server may read its key, {key}"
+        yield problem(start, "ssl_key_file", why, f"chmod 600 {shlex.quote(str(key))}")
+
+
+def _not_there(conn: Connection, start: NextStart) -> Iterator[tuple[str, LeftAlone | None]]:
+    """Places that a start would miss, by the parameter; None if that cannot be found out."""
+    pid, data = postmaster_of(conn), PurePosixPath(start.text("data_directory"))
+    hba_file = _next_hba_file(conn, start)
+    if hba_file is not None and not (there := start_places.opens(conn, hba_file)):
+        why = f"hba_file = {hba_file}, which the server cannot read"
+        yield "hba_file", None if there is None else problem(start, "hba_file", why, _TAKE_BACK)
+    for name in start_places.CAN_FAIL:
+        text = start.text(name)
+        if not start.concerns(name) or text == start_places.HARMLESS.get(name):
+            continue
+        there: bool | None = None
+        why = ""
+        if name == "listen_addresses":
+            there = start_places.may_listen(pid, elements(text))
+            why = f"{name} = {text}, and the machine has no such address"
+        elif name == "unix_socket_directories":
+            tried = [
+                start_places.may_write(pid, data / one) for one in elements(text) if one[0] != "@"
+            ]
+            there = None if None in tried else True in tried or not tried
+            why = f"{name} = {text}, and the server cannot write there"
+        elif name == "io_method":
+            there = text != "io_uring" or None
+        elif name == "logging_collector":
+            continue
+        if there is not True:
+            yield name, None if there is None else problem(start, name, why, _TAKE_BACK)
+    if start.text_with_edits("logging_collector") not in _OFF:
+        text = start.text_with_edits("log_directory")
+        there = start_places.may_write(pid, data / text, makes=True)
+        if there is False:
+            why = f"logging_collector is on, and the server cannot write to log_directory, {text}"
+            yield "log_directory", problem(start, "log_directory", why, _TAKE_BACK)
+        elif there is None and start.concerns("logging_collector"):
+            yield "logging_collector", None
+
+
+_TAKE_BACK: Final = "Correct it in the files, before anything restarts the server."
 
 
 # What is in use.
@@ -196,8 +329,19 @@ def _in_use(start: NextStart, facts: Facts) -> Iterator[LeftAlone]:
             yield problem(start, name, why, hint)
 
 
+#: Of these a server takes one at most. Source: xlogrecovery.c, error_multiple_recovery_targets.
+_TARGETS: Final = (
+    "recovery_target", "recovery_target_lsn", "recovery_target_name", "recovery_target_time",
+    "recovery_target_xid",
+)  # fmt: skip
+
+
 def _contradictions(start: NextStart, facts: Facts) -> Iterator[LeftAlone]:
     """Settings that keep the server from starting. Source: postmaster.c, PostmasterMain; slot.c."""
+    targets = [name for name in _TARGETS if start.text(name)]
+    if len(targets) > 1 and start.concerns(*targets):
+        why = f"only one recovery target may be set, and there are {', '.join(targets)}"
+        yield problem(start, targets[0], why, "Leave the one that is wanted.")
     level = start.text("wal_level")
     if not start.concerns("wal_level", "archive_mode", "max_wal_senders", "summarize_wal"):
         return

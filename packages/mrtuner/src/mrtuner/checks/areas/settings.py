@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
@@ -11,9 +13,21 @@ from mrtuner.checks.areas.storage import advice, from_tuning
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import FileValue, State
 from mrtuner.findings import Command, Finding, Severity
-from mrtuner.notation import same
-from mrtuner.postgres.model import RELOAD, Setting
+from mrtuner.notation import Unreadable, read, read_word, same
+from mrtuner.postgres.conf_file import number
+from mrtuner.postgres.model import RELOAD, Override, Setting
+from mrtuner.tuning.feasibility import servers_own
+from mrtuner.tuning.overrides import (
+    for_all_roles,
+    reset,
+    resets,
+    servers_value,
+    switched,
+    whose,
+    with_all_roles,
+)
 from mrtuner.tuning.suggestions import deserved
+from mrtuner.units import PAGE, KiB, pretty_bytes
 from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import as_name, first_few, plural
 
@@ -25,14 +39,85 @@ _SOON: Final = 180
 @check(
     "memory-overcommitted",
     judged="the worst case of the settings in force exceeds the memory of the machine, and that "
-    "of the platform's defaults by 5 % of it",
+    "of the platform's defaults by 5 % of it; or work_mem of single roles or databases does, for "
+    "one session or as many as there are now",
     source="docs: the memory budget, and how a running server is judged",
     remedy="Lower the values that mrtuner tune --lower names.",
     needs=("memory",),
 )
 def memory_overcommitted(state: State) -> Iterator[Finding]:
     """Sessions may ask for more memory than the machine has: the kernel then kills the server."""
+    yield from _memory(state)
+    situation = with_all_roles(advice(state).situation, state.server)
+    if not servers_own(situation):
+        raise CannotJudge(
+            "the settings of this role or session hide the server's own",
+            "Connect as a role without settings of its own, or as a superuser.",
+        )
+
+
+def _memory(state: State) -> Iterator[Finding]:
     yield from from_tuning(state, "memory-overcommitted")
+    found, room = _too_much(state), _room(state)
+    if not found:
+        return
+    asked, sessions = sum(found.values()), _sessions(state)
+    factor = state.setting("hash_mem_multiplier") or 1
+    yield Finding(
+        id="memory-overcommitted",
+        severity=Severity.DANGER,
+        text=f"work_mem of {whose(*found)} can ask for {pretty_bytes(asked)}, and there "
+        f"are {pretty_bytes(room)} besides shared buffers",
+        consequence="if it does, the kernel kills the server, and every session is lost",
+        cost=1 - room / asked,
+        evidence=tuple(
+            f"{whose(one)}: {plural(max(1, sessions[one]), 'session')} with a hash table of "
+            f"work_mem * hash_mem_multiplier, {one.value} * {factor}"
+            for one in list(found)[:_SHOWN]
+        ),
+        basis="pg_db_role_setting and pg_stat_activity, now",
+        remedy=("Lower it there:", *resets(state.server, list(found))),
+    )
+
+
+def _room(state: State) -> int:
+    """Memory besides shared buffers [bytes]; 0: not known."""
+    memory, buffers = advice(state).situation.memory, state.setting("shared_buffers")
+    return max(0, memory.size - int(buffers) * PAGE) if memory and buffers else 0
+
+
+def _too_much(state: State) -> dict[Override, int]:
+    """What work_mem of a role or database asks for, if that is more than there is [bytes].
+
+    One session of each may come at any time, so each is judged by itself; those that are there now
+    together. A nightly report with much memory is good practice, so no more are assumed.
+    """
+    room, factor = _room(state), float(state.setting("hash_mem_multiplier") or 1)
+    there = _sessions(state) if room else {}
+    asks = {
+        one: int((number(one.value, "integer", "kB") or 0) * KiB * factor * max(1, sessions))
+        for one, sessions in there.items()
+    }
+    alone = {one: size for one, size in asks.items() if size > room}
+    together = {one: size for one, size in asks.items() if there[one]}
+    return alone or (together if sum(together.values()) > room else {})
+
+
+def _sessions(state: State) -> Counter[Override]:
+    """How many sessions there are now for each work_mem of a role or database."""
+    places = {
+        (one.role, one.database): one for one in state.server.overrides
+        if one.name == "work_mem" and (one.role or one.database)
+    }  # fmt: skip
+    found = Counter(dict.fromkeys(places.values(), 0))
+    for group in state.groups:
+        # The nearest holds. Source: documentation, ALTER ROLE.
+        role, database = group.role, group.database
+        for place in ((role, database), (role, None), (None, database)):
+            if place in places:
+                found[places[place]] += group.sessions
+                break
+    return found
 
 
 @check(
@@ -45,24 +130,87 @@ def memory_overcommitted(state: State) -> Iterator[Finding]:
 def durability_off(state: State) -> Iterator[Finding]:
     """A crash of the machine can destroy data that were committed, or every database."""
     yield from from_tuning(state, "durability-off")
-    if state.setting("synchronous_commit") == "off":
-        yield Finding(
-            id="durability-off",
-            severity=Severity.TO_KNOW,
-            text="synchronous_commit is off",
-            consequence="the last commits before a crash are lost, and nothing else is damaged",
-            basis="pg_settings, now",
-            remedy=(
-                "Keep it where the application can do without them; if not:",
-                state.server.platform.remedy(synchronous_commit="on"),
-            ),
+    if servers_value(state.server, "synchronous_commit") == "off":
+        yield _asynchronous("", state.server.platform.remedy(synchronous_commit="on"))
+    if found := switched(state.server, "synchronous_commit", "off"):
+        yield _asynchronous(f" for {whose(*found)}", *resets(state.server, found))
+
+
+def _asynchronous(whom: str, *remedies: str) -> Finding:
+    return Finding(
+        id="durability-off",
+        severity=Severity.TO_KNOW,
+        text=f"synchronous_commit is off{whom}",
+        consequence="the last commits before a crash are lost, and nothing else is damaged",
+        basis="pg_settings and pg_db_role_setting, now",
+        remedy=("Keep it where the application can do without them; if not:", *remedies),
+    )
+
+
+@check(
+    "switched-off",
+    judged="session_replication_role is replica (danger; for a single role, which replication may "
+    "need: to know), or a method of the planner that is on by default is off (to know)",
+    source="documentation: Client Connection Defaults; Planner Method Configuration",
+    remedy="Switch it back, if nobody needs it.",
+)
+def switched_off(state: State) -> Iterator[Finding]:
+    """Triggers and foreign keys are off, or a planner method is: for all, or for some sessions.
+
+    What is meant for one session was set for many, and is easily forgotten.
+    """
+    server = state.server
+    if servers_value(server, _REPLICA) == "replica":
+        yield _unchecked_rows("", True, server.platform.remedy(session_replication_role="origin"))
+    found = [one for one in server.overrides if (one.name, one.value) == (_REPLICA, "replica")]
+    for one in found:
+        yield _unchecked_rows(f" for {whose(one)}", not one.role, *resets(server, [one]))
+    methods = {
+        name: one for name, one in server.settings.items()
+        if name.startswith("enable_") and (one.vartype, one.boot_val) == ("bool", "on")
+    }  # fmt: skip
+    off = [name for name in methods if servers_value(server, name) == "off"]
+    if off:
+        yield _without_method(
+            first_few(off, _SHOWN), server.platform.remedy(**dict.fromkeys(off, "on"))
         )
+    for name in methods:
+        if those := switched(server, name, "off"):
+            yield _without_method(f"{name} for {whose(*those)}", *resets(server, those))
+
+
+_REPLICA: Final = "session_replication_role"
+
+
+def _unchecked_rows(whom: str, many: bool, *remedies: str) -> Finding:
+    return Finding(
+        id="switched-off",
+        severity=Severity.DANGER if many else Severity.TO_KNOW,
+        text=f"{_REPLICA} is replica{whom}",
+        consequence="foreign keys are not checked and usual triggers do not run, so rows become "
+        "inconsistent",
+        basis="pg_settings and pg_db_role_setting, now",
+        remedy=("If these sessions do not apply what a primary has checked:", *remedies),
+    )
+
+
+def _without_method(what: str, *remedies: str) -> Finding:
+    return Finding(
+        id="switched-off",
+        severity=Severity.TO_KNOW,
+        text=f"off: {what}",
+        consequence="the planner avoids it in every statement, also where it is the best way",
+        basis="pg_settings and pg_db_role_setting, now",
+        remedy=("If no statement needs it:", *remedies),
+    )
 
 
 @check(
     "next-start",
-    judged="what the server checks when it starts, with the files as they are now",
-    source="documentation: Server Configuration; sysv_shmem.c",
+    judged="what the server checks when it starts, with the files as they are now: pg_hba.conf, "
+    "TLS files, libraries, slots; of what waits for a restart also memory, huge pages, addresses "
+    "and directories",
+    source="documentation: Server Configuration; sysv_shmem.c, hba.c, postmaster.c",
     remedy="Correct what the start would fail at, before anything restarts the server.",
     needs=("next start", "file_problems"),
 )
@@ -83,7 +231,15 @@ def configuration_errors(state: State) -> Iterator[Finding]:
 
     A running server leaves it out at each reload; a stopped one does not start with it.
     """
-    found = state.server.file_problems
+    found = [
+        f"{one.where}: {one.name or 'line'}: {one.error}" for one in state.server.file_problems
+    ]
+    # An unknown name anywhere keeps the server from looking at the values.
+    found += [
+        f"{one.place}: {one.name}: {one.value} is no value of it"
+        for one in (state.files if found else ())
+        if not _readable(one, state.server.settings.get(one.name))
+    ]
     if found:
         yield Finding(
             id="configuration-errors",
@@ -91,14 +247,30 @@ def configuration_errors(state: State) -> Iterator[Finding]:
             text=f"{plural(len(found), 'line')} of the configuration files cannot be used",
             consequence="they are not in force, and the next start fails",
             cost=1.0,
-            evidence=tuple(
-                f"{one.where}: {one.name or 'line'}: {one.error}" for one in found[:_SHOWN]
-            ),
+            evidence=tuple(found[:_SHOWN]),
             basis="pg_file_settings, now",
             remedy=("Correct the line, then:", Command(RELOAD))
             if state.server.platform.alter_system
             else (f"Correct the setting. {state.server.platform.how}",),
         )
+
+
+def _readable(line: FileValue, running: Setting | None) -> bool:
+    """Whether the server can read a value; whether it lies within the limits is not looked at."""
+    if running is None:
+        return True
+    try:
+        if running.vartype == "enum":
+            read_word(line.value, running.enumvals)
+        else:
+            read(line.value, running.vartype, running.unit)
+    except Unreadable:
+        return running.vartype == "enum" and bool(_HIDDEN_WORDS.fullmatch(line.value))
+    return True
+
+
+#: Words that an enum may take beside those that pg_settings lists. Source: guc_tables.c.
+_HIDDEN_WORDS: Final = re.compile(r"(?i)on|off|true|false|yes|no|0|1|info")
 
 
 @check(
@@ -176,7 +348,7 @@ def _differs(line: FileValue, running: Setting | None) -> bool:
     if running.context in {"internal", "postmaster"} or running.origin not in _OF_FILES:
         return False
     known = (line.name, line.value, running.reset_val, running.vartype, running.unit)
-    return not same(*known)
+    return _readable(line, running) and not same(*known)
 
 
 _OF_FILES: Final = frozenset({"default", "file", "include", "postgresql.auto.conf"})
@@ -193,27 +365,23 @@ _OF_FILES: Final = frozenset({"default", "file", "include", "postgresql.auto.con
 def override_undoes_advice(state: State) -> Iterator[Finding]:
     """A role or database has a setting of its own, so the server's does not reach its sessions."""
     advised = advice(state)
+    told = {*for_all_roles(state.server), *_too_much(state)} if any(_memory(state)) else set()
     for one in state.server.overrides:
+        if one in told:
+            continue  # by memory-overcommitted
         item = advised.advice.get(one.name)
         if item is None or _same(one.value, item.value) or deserved(state.server, one):
             continue
         if not item.changes and item.origin == "default":
             continue  # nobody has set it for the server, and nobody is advised to
-        whose = f"role {as_name(one.role)}" if one.role else "all roles"
-        where = f" in database {as_name(one.database)}" if one.database else ""
-        target = (
-            f"ROLE {identifier(one.role)}" if one.role else f"DATABASE {identifier(one.database)}"
-            if one.database else "ROLE ALL"
-        )  # fmt: skip
-        inside = f" IN DATABASE {identifier(one.database)}" if one.role and one.database else ""
         yield Finding(
             id="override-undoes-advice",
             severity=Severity.TO_KNOW,
-            text=f"{one.name} is {one.value} for {whose}{where}; the advice for the server is "
+            text=f"{one.name} is {one.value} for {whose(one)}; the advice for the server is "
             f"{item.value}",
             consequence="a change of the server's value does not reach these sessions",
             basis="pg_db_role_setting, now",
-            remedy=(Command(f"ALTER {target}{inside} RESET {one.name};  -- if nobody needs it"),),
+            remedy=(reset(one, "  -- if nobody needs it"),),
         )
 
 

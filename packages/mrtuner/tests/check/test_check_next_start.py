@@ -1,0 +1,168 @@
+"""What keeps a running server from starting again is found before anything restarts it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from conftest import NewCluster
+
+from mrtuner.answers import check
+from mrtuner.checks.report import CheckReport
+from mrtuner.errors import ConnectError
+from mrtuner.postgres.cluster import Cluster
+from servers import sql
+
+pytestmark = pytest.mark.timed
+
+
+def checked(cluster: Cluster, user: str = "postgres", memory: str | None = "8GB") -> CheckReport:
+    return check(
+        cluster.dsn(user=user), skip=["free-space"], memory=memory, cpus=4, storage="ssd"
+    )  # fmt: skip
+
+
+def found(report: CheckReport) -> list[str]:
+    return [one.sentence for one in report.findings if one.id == "next-start"]
+
+
+def fails(cluster: Cluster) -> None:
+    """The proof: the server does not come up again."""
+    cluster.stop()
+    with pytest.raises(ConnectError):
+        cluster.start()
+
+
+def written(cluster: Cluster, *lines: str) -> None:
+    with (cluster.data / "postgresql.conf").open("a") as file:
+        file.write("\n".join(("", *lines, "")))
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_line_of_pg_hba_conf(major: int, new_cluster: NewCluster) -> None:
+    cluster = new_cluster(major)
+    with (cluster.data / "pg_hba.conf").open("a") as file:
+        file.write("host all all 10.0.0.0/33 md5\n")
+    sql(cluster.dsn(), "SELECT pg_reload_conf()")
+    (said,) = found(checked(cluster))
+    assert "pg_hba.conf line" in said
+    assert 'invalid CIDR mask in address "10.0.0.0/33"' in said
+    assert "will not start again" in said
+    fails(cluster)
+
+
+def test_ssl_without_a_certificate(new_cluster: NewCluster) -> None:
+    """Neither the line that nobody has reloaded, nor the reload, is noticed by the server."""
+    cluster = new_cluster(18)
+    written(cluster, "ssl = on")
+    (before,) = found(checked(cluster))
+    assert "the server cannot read server.crt (ssl_cert_file) and server.key (ssl_key" in before
+    sql(cluster.dsn(), "SELECT pg_reload_conf()")
+    assert found(checked(cluster)) == [before]
+    fails(cluster)
+
+
+def test_a_key_that_others_may_read(new_cluster: NewCluster) -> None:
+    """Whether certificate and key are any good is not looked at."""
+    cluster = new_cluster(18)
+    written(cluster, "ssl = on")
+    owner = (cluster.data / "PG_VERSION").stat()
+    for name in ("server.crt", "server.key"):
+        (cluster.data / name).touch(0o600)
+        os.chown(cluster.data / name, owner.st_uid, owner.st_gid)
+    assert not found(checked(cluster))
+    (cluster.data / "server.key").chmod(0o640)
+    (said,) = found(checked(cluster))
+    assert f"chmod 600 {cluster.data}/server.key" in said
+    if os.geteuid() == 0:
+        os.chown(cluster.data / "server.key", 0, owner.st_gid)
+        assert not found(checked(cluster))  # root's may be read by the group
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("shared_buffers = '30GB'", "need 30 GB of shared memory, and there are 8 GB"),
+        ("listen_addresses = '10.99.99.99'", "the machine has no such address"),
+        ("hba_file = '/nowhere/pg_hba.conf'", "which the server cannot read"),
+        ("unix_socket_directories = '/nowhere'", "the server cannot write there"),
+        ("logging_collector = on; log_directory = '/proc'", "cannot write to log_directory, /proc"),
+        ("huge_pages = 'on'", "it will not start again"),
+        ("recovery_target = 'immediate'; recovery_target_name = 'x'",
+         "only one recovery target may be set"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_waits(setting: str, says: str, new_cluster: NewCluster) -> None:
+    cluster = new_cluster(18)
+    written(cluster, *setting.split("; "))
+    said = found(checked(cluster))
+    assert len(said) == 1, said
+    assert says in said[0]
+    if "30GB" not in setting:  # the tests' machine may have more
+        fails(cluster)
+
+
+def test_what_waits_and_does_no_harm(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(18)
+    written(
+        cluster, "shared_buffers = 256MB", "max_connections = 200", "logging_collector = on",
+        "listen_addresses = '127.0.0.1, 10.99.99.99'", "huge_pages = off",
+    )  # fmt: skip
+    for memory in ("8GB", None):
+        report = checked(cluster, memory=memory)
+        assert not found(report)
+        assert "next-start" in report.passed, report.unjudged
+    cluster.restart()
+
+
+def test_what_cannot_be_tried_is_said(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(18)
+    written(cluster, "listen_addresses = 'no-such-name'", "port = 1", "shared_buffers = 256MB")
+    (said,) = [one for one in checked(cluster).unjudged if one.name == "next-start"]
+    assert said.why == "not checked: whether it starts with listen_addresses, port"
+
+
+def test_a_lesser_role_does_not_pass_what_it_cannot_read(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(18)
+    sql(cluster.dsn(), "CREATE ROLE plain LOGIN")
+    with (cluster.data / "pg_hba.conf").open("a") as file:
+        file.write("nonsense\n")
+    report = checked(cluster, "plain")
+    assert "next-start" in {one.name for one in report.unjudged}
+
+
+def test_a_list_that_is_quoted_as_one_name(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(18)
+    sql(cluster.dsn(), "ALTER SYSTEM SET shared_preload_libraries = 'auto_explain, it''s'")
+    (said,) = found(checked(cluster))
+    assert "names auto_explain, it's, but the server has no file" in said
+    hint = said.partition("It is quoted as one name. As a list: ")[2]
+    assert hint == "ALTER SYSTEM SET shared_preload_libraries = 'auto_explain', 'it''s';"
+    fails(cluster)
+
+
+def test_a_value_that_no_reload_takes(new_cluster: NewCluster) -> None:
+    """One unknown name, and the server looks at no value: which are wrong, it does not say."""
+    cluster = new_cluster(18)
+    bad = ("work_mem = '12 bananas'", "wal_level = everything", "jit = perhaps")
+    good = ("checkpoint_timeout = 7min", "wal_compression = on", "log_min_messages = debug")
+    written(cluster, "no_such_setting = 1", *bad, *good)
+    report = checked(cluster)
+    (errors,) = [one for one in report.findings if one.id == "configuration-errors"]
+    assert errors.text == "4 lines of the configuration files cannot be used"
+    assert {one.partition(": ")[2].partition(":")[0] for one in errors.evidence} == {
+        "no_such_setting", "work_mem", "wal_level", "jit",
+    }  # fmt: skip
+    (edited,) = [one for one in report.findings if one.id == "not-reloaded"]
+    assert edited.text == "not in force: checkpoint_timeout, log_min_messages, wal_compression"
+
+
+def test_numbers_are_read_with_all_their_digits(new_cluster: NewCluster) -> None:
+    """The clock as a float, rounded to one digit, would be in the year 2033: 2e+09 seconds."""
+    cluster = new_cluster(18)
+    sql(cluster.dsn(), "ALTER ROLE postgres SET extra_float_digits = -15")
+    report = checked(cluster)
+    ((now,),) = sql(cluster.dsn(), "SELECT extract(epoch FROM now())::bigint")
+    assert report.at is not None
+    assert abs(report.at - int(str(now))) < 60
+    assert "version-support" in report.passed
