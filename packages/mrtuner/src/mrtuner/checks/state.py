@@ -132,17 +132,17 @@ class SequenceUse:
 
     schema: str
     name: str
-    last: int | None  # None: never used, or the role may not see it
-    most: int  # the sequence's maximum, or that of its column's type if lower
+    share: float | None  # used; None: never used, or the role may not see it
+    left: int | None  # numbers until its end, or that of its column's type if nearer
+    ascends: bool
+    cycles: bool  # it begins again at its end, although its column is a key
+    narrow: bool  # whether the column's type ends no later than the sequence
     readable: bool
     table_schema: str | None  # of the column that it fills, with the next two; None: of none
     table: str | None
     column: str | None
-    type: str | None
-
-    @property
-    def share(self) -> float | None:
-        return None if self.last is None or self.most <= 0 else self.last / self.most
+    type: str | None  # of a domain: that below it
+    domain: str | None  # as SQL writes it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,8 @@ class IntegerKey:
     schema: str
     table: str
     column: str
-    type: str
+    type: str  # of a domain: that below it
+    domain: str | None  # as SQL writes it
     last: int | None  # the highest value that the last ANALYZE saw; None: the role may not see it
     most: int  # what the type can hold
     readable: bool
