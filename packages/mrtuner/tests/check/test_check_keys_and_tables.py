@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import psycopg
 import pytest
 from conftest import NewCluster
 
 from mrtuner.answers import check
-from mrtuner.checks.report import CheckReport
+from mrtuner.checks.read import read
+from mrtuner.checks.report import CheckReport, judged
 from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
-from servers import sql
+from mrtuner.tuning import gather
+from servers import counted, sql
 
 pytestmark = pytest.mark.timed
 
@@ -116,3 +120,126 @@ def test_a_key_that_begins_again_is_told_and_other_cycles_are_not(new_cluster: N
     )  # fmt: skip
     run(cluster, one)
     assert not found(cluster, "sequence-exhausted")
+
+
+# --- vacuum and analyze
+
+#: Autovacuum is on, and comes only after the test.
+_LATER = {"autovacuum_naptime": "1h"}
+_FILLED = (
+    "CREATE TABLE u (x int)",
+    "INSERT INTO u SELECT generate_series(1, 70000)",
+    "ANALYZE u",
+    "UPDATE u SET x = x + 1",
+)
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_what_autovacuum_does_in_its_next_round_is_only_to_know(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major, _LATER)
+    counted(cluster.dsn(), "CREATE TABLE staging AS SELECT generate_series(1, 1000)", *_FILLED)
+    (analyze,) = found(cluster, "never-analyzed")
+    assert analyze.severity == "to know"
+    assert analyze.text == "1 table without statistics: public.staging"
+    assert analyze.consequence.endswith("until autovacuum has come, as a rule within 60 min")
+    (vacuum,) = found(cluster, "vacuum-behind")
+    assert vacuum.severity == "to know"
+    assert vacuum.text == "a vacuum is due on 1 table, with up to 70,000 dead rows (public.u)"
+
+
+@pytest.mark.parametrize(
+    "off",
+    [
+        "ALTER TABLE staging SET (autovacuum_enabled = f)",
+        "ALTER TABLE staging SET (autovacuum_analyze_threshold = 2000)",
+        "SELECT pg_stat_reset()",  # its changes are not known any more
+    ],
+)
+def test_what_autovacuum_will_not_analyze_is_to_do(off: str, new_cluster: NewCluster) -> None:
+    """1,000 rows of 1,030 bytes are more than 1 MB."""
+    cluster = new_cluster(settings=_LATER)
+    counted(
+        cluster.dsn(),
+        "CREATE TABLE staging AS SELECT repeat('x', 1002) FROM generate_series(1, 1100)",
+    )
+    counted(cluster.dsn(), off)
+    (one,) = found(cluster, "never-analyzed")
+    assert one.severity == "to do"
+
+
+def test_dead_rows_that_were_there_for_three_rounds_are_overdue(new_cluster: NewCluster) -> None:
+    """ANALYZE has seen them; a test cannot wait for three hours."""
+    cluster = new_cluster(settings=_LATER)
+    counted(cluster.dsn(), *_FILLED)
+    counted(cluster.dsn(), "ANALYZE u")
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    (one,) = state.overdue
+    assert one.before == 70_000
+
+    def severity(**changed: object) -> str:
+        again = replace(state, overdue=(replace(one, **changed),))
+        (told,) = [one for one in judged("", again).findings if one.id == "vacuum-behind"]
+        return told.severity
+
+    assert severity() == "to know"
+    assert severity(seconds=10_800.0) == "to know"
+    assert severity(seconds=10_801.0) == "to do"
+    assert severity(seconds=10_801.0, before=14_000) == "to know"  # 50 + 20 % of 70,000 start it
+    assert severity(busy=True) == "to do"
+
+
+def test_autovacuum_that_is_off_for_a_table_or_its_toast_is_named_and_put_right(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster(settings=_LATER)
+    counted(
+        cluster.dsn(), *_FILLED, "ALTER TABLE u SET (autovacuum_enabled = false)",
+        "CREATE TABLE large (id int, body text STORAGE EXTERNAL) "
+        "WITH (toast.autovacuum_enabled = false)",
+        "INSERT INTO large SELECT n, repeat('x', 60000) FROM generate_series(1, 1000) AS n",
+        *["UPDATE large SET body = repeat('y', 60000)"] * 2, "ANALYZE",
+    )  # fmt: skip
+    (one,) = found(cluster, "vacuum-behind")
+    assert one.severity == "to do"
+    assert one.text.startswith("a vacuum is overdue on 2 tables, with up to 70,000 dead rows")
+    # 60,000 bytes are 31 chunks of 1,996 bytes at most.
+    assert ["".join(text.split(";")[::2]) for text in one.evidence] == [
+        "public.u: 70,000 dead rows of 70,000 live autovacuum_enabled is off",
+        "public.large, its TOAST table: 62,000 dead rows of 31,000 live "
+        "toast.autovacuum_enabled is off",
+    ]
+    assert one.commands == (
+        'ALTER TABLE "public"."u" RESET (autovacuum_enabled);',
+        'ALTER TABLE "public"."large" RESET (toast.autovacuum_enabled);',
+        'VACUUM "public"."u";',
+    )
+    run(cluster, one)
+    (rest,) = found(cluster, "vacuum-behind")
+    assert rest.severity == "to know"
+    assert rest.commands == ('VACUUM "public"."large";',)
+
+
+def test_what_keeps_dead_rows_comes_before_the_vacuum_that_it_makes_useless(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster(settings={**_LATER, "max_prepared_transactions": 5})
+    sql(cluster.dsn(), *_FILLED[:3], "CREATE TABLE other (x int)")
+    with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
+        for statement in ("BEGIN", "INSERT INTO other VALUES (1)", "PREPARE TRANSACTION 'it''s'"):
+            conn.execute(statement.encode())
+    counted(
+        cluster.dsn(), _FILLED[3],
+        "CREATE PROCEDURE burn() LANGUAGE plpgsql AS $$ BEGIN FOR i IN 1..100000 LOOP "
+        "PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$",
+        "SET synchronous_commit = off", "CALL burn()",
+    )  # fmt: skip
+    first, second = [
+        one for one in checked(cluster).findings if one.id in {"horizon-held", "vacuum-behind"}
+    ]
+    assert (first.id, second.id, second.severity) == ("horizon-held", "vacuum-behind", "to do")
+    assert "prepared transaction it's of postgres in postgres" in second.remedy[0]
+    assert second.commands == ("ROLLBACK PREPARED 'it''s';", 'VACUUM "public"."u";')
+    run(cluster, second)
+    assert not {"horizon-held", "vacuum-behind"} & {one.id for one in checked(cluster).findings}

@@ -197,6 +197,17 @@ class UnanalyzedTable:
     size: int | None  # bytes; None: it is partitioned, or locked
     partitioned: bool
     readable: bool  # whether it is known that it has rows, and no statistics
+    awaited: bool  # whether autovacuum will analyze it in its next round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverdueVacuum:
+    """A table with many dead rows, as VACUUM or ANALYZE left it when one last came."""
+
+    oid: int
+    before: int  # dead rows then, at least
+    seconds: float | None  # since then; None: never
+    busy: bool  # whether every worker of autovacuum is at work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,6 +295,7 @@ class State(Added):
     users: tuple[ColumnUsers, ...] = ()
     indexes: tuple[Index, ...] = ()
     unanalyzed: tuple[UnanalyzedTable, ...] = ()
+    overdue: tuple[OverdueVacuum, ...] = ()
     databases: tuple[DatabaseHealth, ...] = ()
     collations: tuple[Collation, ...] = ()
     extensions: tuple[ExtensionVersion, ...] = ()

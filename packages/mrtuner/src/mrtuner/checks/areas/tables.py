@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import State, UnanalyzedTable
 from mrtuner.findings import Command, Finding, Severity
-from mrtuner.units import pretty_bytes
+from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import as_name, first_few, plural
 
@@ -17,7 +18,8 @@ _SHOWN: Final = 5
 
 @check(
     "never-analyzed",
-    judged="a table of 1,000 rows or 1 MB (partitioned: 10,000 rows) has never been analyzed",
+    judged="a table of 1,000 rows or 1 MB (partitioned: 10,000 rows) has never been analyzed; to "
+    "know, if autovacuum has counted enough changes to do it in its next round",
     source="documentation: Routine Vacuuming, Updating Planner Statistics",
     remedy="ANALYZE the table, a partitioned one from time to time.",
     needs=("unanalyzed",),
@@ -29,8 +31,16 @@ def never_analyzed(state: State) -> Iterator[Finding]:
     later: it does).
     """
     found = [one for one in state.unanalyzed if one.readable]
-    if found:
-        yield _without_statistics(found)
+    if left := [one for one in found if not one.awaited]:
+        yield _without_statistics(left)
+    if awaited := [one for one in found if one.awaited]:
+        nap = pretty_duration(float(state.setting("autovacuum_naptime") or 60))
+        yield replace(
+            _without_statistics(awaited),
+            severity=Severity.TO_KNOW,
+            consequence="plans of queries on them rest on guesses until autovacuum has come, as a "
+            f"rule within {nap}",
+        )
     hidden = [as_name(one.schema, one.name) for one in state.unanalyzed if not one.readable]
     if hidden:
         raise CannotJudge(
