@@ -243,3 +243,75 @@ def test_what_keeps_dead_rows_comes_before_the_vacuum_that_it_makes_useless(
     assert second.commands == ("ROLLBACK PREPARED 'it''s';", 'VACUUM "public"."u";')
     run(cluster, second)
     assert not {"horizon-held", "vacuum-behind"} & {one.id for one in checked(cluster).findings}
+
+
+# --- indexes
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_unique_index_beside_a_constraint_is_superfluous_and_what_is_needed_stays(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE t1 (id int PRIMARY KEY)", 'CREATE UNIQUE INDEX "t1; u" ON t1 (id)',
+        "CREATE TABLE t2 (id int, CONSTRAINT c1 UNIQUE (id))",
+        "CREATE TABLE refers (id int REFERENCES t2 (id))",
+        "ALTER TABLE t2 ADD CONSTRAINT c2 UNIQUE (id)",
+        "CREATE TABLE t3 (id int)", "CREATE UNIQUE INDEX first ON t3 (id)",
+        "CREATE UNIQUE INDEX second ON t3 (id)",
+        # None of these: another rule, other columns, or one that must stay.
+        "CREATE TABLE n1 (id int, UNIQUE (id) DEFERRABLE)", "CREATE UNIQUE INDEX ON n1 (id)",
+        "CREATE TABLE n2 (id int, a int)", "CREATE INDEX ON n2 (id)",
+        "CREATE UNIQUE INDEX ON n2 (id) INCLUDE (a)", "CREATE UNIQUE INDEX ON n2 (id) WHERE a > 0",
+        "CREATE TABLE n3 (id int NOT NULL, PRIMARY KEY (id))", "CREATE UNIQUE INDEX r ON n3 (id)",
+        "ALTER TABLE n3 REPLICA IDENTITY USING INDEX r",
+        "CREATE TABLE n4 (id int)", "CREATE INDEX n4_i ON n4 (id)", "CLUSTER n4 USING n4_i",
+        "CREATE UNIQUE INDEX ON n4 (id)",
+        "CREATE TABLE n5 (id text COLLATE \"C\" PRIMARY KEY)",
+        'CREATE UNIQUE INDEX ON n5 (id COLLATE "POSIX")',
+    )  # fmt: skip
+    (one,) = found(cluster, "duplicate-index")
+    assert one.text.startswith("the same as another one: 3 indexes, ")
+    assert sorted(one.commands) == [
+        'ALTER TABLE "public"."t2" DROP CONSTRAINT "c2";  -- unless ON CONFLICT ON CONSTRAINT '
+        "names it",
+        'DROP INDEX CONCURRENTLY "public"."second";',
+        'DROP INDEX CONCURRENTLY "public"."t1; u";',
+    ]
+    run(cluster, one)
+    assert not found(cluster, "duplicate-index")
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_an_index_that_partitions_lack_is_told_with_what_can_be_attached(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """p2 has its columns in another order, and p3 no index of its own."""
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE p (day int, id int) PARTITION BY LIST (day)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1)",
+        "CREATE TABLE p2 (id int, day int)", "ALTER TABLE p ATTACH PARTITION p2 FOR VALUES IN (2)",
+        "CREATE TABLE p3 PARTITION OF p FOR VALUES IN (3)",
+        "CREATE INDEX p_id ON ONLY p (id)", "CREATE INDEX p1_id ON p1 (id)",
+        "ALTER INDEX p_id ATTACH PARTITION p1_id", "CREATE INDEX p2_day ON p2 (day)",
+        'CREATE INDEX "p2; id" ON p2 (id)',
+        "CREATE TABLE whole (day int) PARTITION BY LIST (day)",
+        "CREATE TABLE whole1 PARTITION OF whole DEFAULT", "CREATE INDEX ON whole (day)",
+    )  # fmt: skip
+    (one,) = found(cluster, "invalid-index")
+    assert one.text == "index public.p_id of p is invalid: 2 partitions without it: p2, p3"
+    assert one.commands == (
+        'ALTER INDEX "public"."p_id" ATTACH PARTITION "public"."p2; id";',
+        'SELECT pg_get_indexdef(\'"public"."p_id"\'::regclass);',
+    )
+    run(cluster, one)
+    (one,) = found(cluster, "invalid-index")
+    assert one.text.endswith("1 partition without it: p3")
+    sql(cluster.dsn(), "CREATE INDEX p3_id ON p3 (id)")
+    (one,) = found(cluster, "invalid-index")
+    run(cluster, one)
+    assert not found(cluster, "invalid-index")

@@ -184,7 +184,19 @@ class Index:
     building: bool
     scans: int
     enforces: bool  # unique, a constraint, the replica identity, or what a table is clustered on
-    same_as: str | None  # another index with the same columns
+    constraint: bool  # it is that of a UNIQUE constraint
+    same_as: str | None  # another index with the same columns, which enforces as much
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionedIndex:
+    """An index of a partitioned table that is invalid, since partitions lack theirs."""
+
+    schema: str
+    table: str
+    name: str
+    #: Schema and name of each partition, then of an index that can be attached, or None.
+    lacking: Sequence[tuple[str, str, str | None, str | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,6 +306,7 @@ class State(Added):
     keys: tuple[IntegerKey, ...] = ()
     users: tuple[ColumnUsers, ...] = ()
     indexes: tuple[Index, ...] = ()
+    partitioned_indexes: tuple[PartitionedIndex, ...] = ()
     unanalyzed: tuple[UnanalyzedTable, ...] = ()
     overdue: tuple[OverdueVacuum, ...] = ()
     databases: tuple[DatabaseHealth, ...] = ()
