@@ -315,3 +315,78 @@ def test_an_index_that_partitions_lack_is_told_with_what_can_be_attached(
     (one,) = found(cluster, "invalid-index")
     run(cluster, one)
     assert not found(cluster, "invalid-index")
+
+
+# --- replica identities
+
+
+@pytest.mark.parametrize("major", [13, 15, 18, 19])
+def test_a_published_table_without_a_replica_identity_is_found_before_its_updates_fail(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    counted(
+        cluster.dsn(),
+        "CREATE TABLE fine (id int PRIMARY KEY)", "CREATE TABLE full_ (id int)",
+        "ALTER TABLE full_ REPLICA IDENTITY FULL",
+        'CREATE TABLE "no; key" (id int)', 'INSERT INTO "no; key" VALUES (1)',
+        'UPDATE "no; key" SET id = 2',
+        "CREATE TABLE late (id int PRIMARY KEY DEFERRABLE)",
+        "CREATE TABLE p (id int, k int NOT NULL) PARTITION BY LIST (id)",
+        "CREATE TABLE p1 (id int, k int NOT NULL CONSTRAINT p1_k UNIQUE)",
+        "ALTER TABLE p ATTACH PARTITION p1 FOR VALUES IN (1)",
+        "CREATE TABLE dropped (id int NOT NULL)", "CREATE UNIQUE INDEX d ON dropped (id)",
+        "ALTER TABLE dropped REPLICA IDENTITY USING INDEX d", "DROP INDEX d",
+        "CREATE TABLE unpublished (id int)", "CREATE UNLOGGED TABLE unlogged (id int)",
+        "CREATE PUBLICATION inserts FOR TABLE unpublished WITH (publish = 'insert, truncate')",
+        'CREATE PUBLICATION news FOR TABLE fine, full_, "no; key", late, p, dropped',
+    )  # fmt: skip
+    refused = set()
+    for name in ("fine", "full_", '"no; key"', "late", "p", "dropped", "unpublished", "unlogged"):
+        try:
+            row = "(1, 1)" if name == "p" else "(1)"
+            sql(cluster.dsn(), f"INSERT INTO {name} VALUES {row}", f"DELETE FROM {name}")
+        except psycopg.errors.ObjectNotInPrerequisiteState:
+            refused.add(name)
+    assert refused == {'"no; key"', "late", "p", "dropped"}
+    danger, to_do = found(cluster, "replica-identity-missing")
+    assert (danger.severity, danger.text, danger.consequence) == (
+        "danger", '1 published table without a replica identity: public."no; key"',
+        "every UPDATE and DELETE of them fails",
+    )  # fmt: skip
+    assert to_do.severity == "to do"
+    assert to_do.text.endswith("identity: public.dropped, public.late, public.p1")
+    assert to_do.commands[2] == 'ALTER TABLE "public"."p1" REPLICA IDENTITY USING INDEX "p1_k";'
+    for one in (danger, to_do):
+        run(cluster, one)
+    assert not found(cluster, "replica-identity-missing")
+    for name in ('"no; key"', "late", "p", "dropped"):
+        sql(cluster.dsn(), f"DELETE FROM {name}")
+
+
+@pytest.mark.parametrize("major", [13, 18, 19])
+def test_all_tables_and_those_of_a_schema_are_published_as_well(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE plain (id int)", "CREATE SCHEMA away", "CREATE TABLE away.t (id int)",
+        "CREATE PUBLICATION everything FOR ALL TABLES",
+    )  # fmt: skip
+    (one,) = found(cluster, "replica-identity-missing")
+    assert one.text.endswith("identity: away.t, public.plain")
+    sql(cluster.dsn(), "DROP PUBLICATION everything")
+    assert not found(cluster, "replica-identity-missing")
+    if major >= 15:
+        sql(cluster.dsn(), "CREATE PUBLICATION part FOR TABLES IN SCHEMA away")
+        (one,) = found(cluster, "replica-identity-missing")
+        assert one.text.endswith("identity: away.t")
+    if major >= 19:
+        sql(
+            cluster.dsn(),
+            "DROP PUBLICATION part",
+            "CREATE PUBLICATION rest FOR ALL TABLES EXCEPT (TABLE away.t)",
+        )
+        (one,) = found(cluster, "replica-identity-missing")
+        assert one.text.endswith("identity: public.plain")

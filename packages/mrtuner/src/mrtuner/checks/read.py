@@ -25,6 +25,7 @@ from mrtuner.checks.state import (
     State,
     Subscription,
     UnanalyzedTable,
+    UnidentifiedTable,
 )
 from mrtuner.errors import ConnectError, Refused
 from mrtuner.facts import Missing
@@ -57,6 +58,7 @@ _PARTS: Final[dict[str, tuple[str, type[Any]]]] = {
     "indexes": ("check_indexes", Index),
     "partitioned_indexes": ("check_partitioned_indexes", PartitionedIndex),
     "unanalyzed": ("check_unanalyzed", UnanalyzedTable),
+    "unidentified": ("check_replica_identity", UnidentifiedTable),
     "overdue": ("check_overdue", OverdueVacuum),
     "databases": ("check_databases", DatabaseHealth),
     "collations": ("check_collations", Collation),

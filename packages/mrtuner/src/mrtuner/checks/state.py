@@ -223,6 +223,18 @@ class OverdueVacuum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnidentifiedTable:
+    """A published table without a replica identity."""
+
+    schema: str
+    name: str
+    updates: bool  # are published, and so fail; deletes, too
+    deletes: bool
+    changes: int  # such as fail, since the last reset of statistics
+    index: str | None  # that can be the replica identity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseHealth:
     """A database: checksum failures, collation."""
 
@@ -308,6 +320,7 @@ class State(Added):
     indexes: tuple[Index, ...] = ()
     partitioned_indexes: tuple[PartitionedIndex, ...] = ()
     unanalyzed: tuple[UnanalyzedTable, ...] = ()
+    unidentified: tuple[UnidentifiedTable, ...] = ()
     overdue: tuple[OverdueVacuum, ...] = ()
     databases: tuple[DatabaseHealth, ...] = ()
     collations: tuple[Collation, ...] = ()
