@@ -146,6 +146,20 @@ class SequenceUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceBehind:
+    """A sequence whose next number the column that it fills has already."""
+
+    schema: str
+    name: str
+    table_schema: str
+    table: str
+    column: str
+    readable: bool  # else it may be so
+    next: int | None
+    highest: int | None  # number that the last ANALYZE saw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IntegerKey:
     """A unique integer column that no sequence fills."""
 
@@ -315,6 +329,7 @@ class State(Added):
     receiver: Receiver | None = None  # None: it is a primary
     subscriptions: tuple[Subscription, ...] = ()
     sequences: tuple[SequenceUse, ...] = ()
+    behind: tuple[SequenceBehind, ...] = ()
     keys: tuple[IntegerKey, ...] = ()
     users: tuple[ColumnUsers, ...] = ()
     indexes: tuple[Index, ...] = ()
