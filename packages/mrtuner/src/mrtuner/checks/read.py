@@ -15,7 +15,10 @@ from mrtuner.checks.state import (
     FileValue,
     Index,
     IntegerKey,
+    OverdueVacuum,
+    PartitionedIndex,
     Receiver,
+    SequenceBehind,
     SequenceUse,
     Session,
     SessionGroup,
@@ -23,6 +26,7 @@ from mrtuner.checks.state import (
     State,
     Subscription,
     UnanalyzedTable,
+    UnidentifiedTable,
 )
 from mrtuner.errors import ConnectError, Refused
 from mrtuner.facts import Missing
@@ -51,9 +55,13 @@ _PARTS: Final[dict[str, tuple[str, type[Any]]]] = {
     "standbys": ("check_standbys", Standby),
     "subscriptions": ("check_subscriptions", Subscription),
     "sequences": ("check_sequences", SequenceUse),
+    "behind": ("check_sequences_behind", SequenceBehind),
     "keys": ("check_keys", IntegerKey),
     "indexes": ("check_indexes", Index),
+    "partitioned_indexes": ("check_partitioned_indexes", PartitionedIndex),
     "unanalyzed": ("check_unanalyzed", UnanalyzedTable),
+    "unidentified": ("check_replica_identity", UnidentifiedTable),
+    "overdue": ("check_overdue", OverdueVacuum),
     "databases": ("check_databases", DatabaseHealth),
     "collations": ("check_collations", Collation),
     "extensions": ("check_extensions", ExtensionVersion),

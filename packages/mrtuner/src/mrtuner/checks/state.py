@@ -132,17 +132,31 @@ class SequenceUse:
 
     schema: str
     name: str
-    last: int | None  # None: never used, or the role may not see it
-    most: int  # the sequence's maximum, or that of its column's type if lower
+    share: float | None  # used; None: never used, or the role may not see it
+    left: int | None  # numbers until its end, or that of its column's type if nearer
+    ascends: bool
+    cycles: bool  # it begins again at its end, although its column is a key
+    narrow: bool  # whether the column's type ends no later than the sequence
     readable: bool
     table_schema: str | None  # of the column that it fills, with the next two; None: of none
     table: str | None
     column: str | None
-    type: str | None
+    type: str | None  # of a domain: that below it
+    domain: str | None  # as SQL writes it
 
-    @property
-    def share(self) -> float | None:
-        return None if self.last is None or self.most <= 0 else self.last / self.most
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceBehind:
+    """A sequence whose next number the column that it fills has already."""
+
+    schema: str
+    name: str
+    table_schema: str
+    table: str
+    column: str
+    readable: bool  # else it may be so
+    next: int | None
+    highest: int | None  # number that the last ANALYZE saw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +166,8 @@ class IntegerKey:
     schema: str
     table: str
     column: str
-    type: str
+    type: str  # of a domain: that below it
+    domain: str | None  # as SQL writes it
     last: int | None  # the highest value that the last ANALYZE saw; None: the role may not see it
     most: int  # what the type can hold
     readable: bool
@@ -183,7 +198,19 @@ class Index:
     building: bool
     scans: int
     enforces: bool  # unique, a constraint, the replica identity, or what a table is clustered on
-    same_as: str | None  # another index with the same columns
+    constraint: bool  # it is that of a UNIQUE constraint
+    same_as: str | None  # another index with the same columns, which enforces as much
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionedIndex:
+    """An index of a partitioned table that is invalid, since partitions lack theirs."""
+
+    schema: str
+    table: str
+    name: str
+    #: Schema and name of each partition, then of an index that can be attached, or None.
+    lacking: Sequence[tuple[str, str, str | None, str | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +223,29 @@ class UnanalyzedTable:
     size: int | None  # bytes; None: it is partitioned, or locked
     partitioned: bool
     readable: bool  # whether it is known that it has rows, and no statistics
+    awaited: bool  # whether autovacuum will analyze it in its next round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverdueVacuum:
+    """A table with many dead rows, as VACUUM or ANALYZE left it when one last came."""
+
+    oid: int
+    before: int  # dead rows then, at least
+    seconds: float | None  # since then; None: never
+    busy: bool  # whether every worker of autovacuum is at work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnidentifiedTable:
+    """A published table without a replica identity."""
+
+    schema: str
+    name: str
+    updates: bool  # are published, and so fail; deletes, too
+    deletes: bool
+    changes: int  # such as fail, since the last reset of statistics
+    index: str | None  # that can be the replica identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,10 +329,14 @@ class State(Added):
     receiver: Receiver | None = None  # None: it is a primary
     subscriptions: tuple[Subscription, ...] = ()
     sequences: tuple[SequenceUse, ...] = ()
+    behind: tuple[SequenceBehind, ...] = ()
     keys: tuple[IntegerKey, ...] = ()
     users: tuple[ColumnUsers, ...] = ()
     indexes: tuple[Index, ...] = ()
+    partitioned_indexes: tuple[PartitionedIndex, ...] = ()
     unanalyzed: tuple[UnanalyzedTable, ...] = ()
+    unidentified: tuple[UnidentifiedTable, ...] = ()
+    overdue: tuple[OverdueVacuum, ...] = ()
     databases: tuple[DatabaseHealth, ...] = ()
     collations: tuple[Collation, ...] = ()
     extensions: tuple[ExtensionVersion, ...] = ()

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mrtuner.checks.catalogue import CannotJudge, check
-from mrtuner.checks.state import Index, State
+from mrtuner.checks.state import Index, PartitionedIndex, State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.units import pretty_bytes, pretty_duration
-from mrtuner.vacuum.commands import identifier
-from mrtuner.wording import as_name
+from mrtuner.vacuum.commands import identifier, literal
+from mrtuner.wording import as_name, first_few, plural
 
 _SHOWN: Final = 5
 #: Statistics younger than this [s] cannot show that an index is never used: reports run monthly.
@@ -19,16 +19,21 @@ _MONTH: Final = 30 * 86_400.0
 
 @check(
     "invalid-index",
-    judged="pg_index.indisvalid is false, and no session builds it or all of its table",
+    judged="pg_index.indisvalid is false, and no session builds it or all of its table; that of a "
+    "partitioned table, if a partition lacks its own",
     source="documentation: CREATE INDEX, Building Indexes Concurrently",
-    remedy="Build it again with REINDEX INDEX CONCURRENTLY, or drop what a failed one left behind.",
-    needs=("indexes",),
+    remedy="Build it again with REINDEX INDEX CONCURRENTLY, or drop what a failed one left behind; "
+    "attach those that partitions lack.",
+    needs=("indexes", "partitioned_indexes"),
     of_primary=True,
 )
 def invalid_index(state: State) -> Iterator[Finding]:
     """An index that no query uses, although every write maintains it: CREATE INDEX CONCURRENTLY
-    failed, or REINDEX CONCURRENTLY left it behind.
+    failed, or REINDEX CONCURRENTLY left it behind. Or CREATE INDEX ON ONLY a partitioned table was
+    not completed: new partitions get the index, and older ones do without.
     """
+    for whole in state.partitioned_indexes:
+        yield _incomplete(whole)
     for one in state.indexes:
         if one.valid or one.building:
             continue
@@ -50,9 +55,40 @@ def invalid_index(state: State) -> Iterator[Finding]:
         )
 
 
+def _incomplete(one: PartitionedIndex) -> Finding:
+    """What a partitioned table's index lacks; its definition is not read, which takes a lock."""
+    name = f"{identifier(one.schema)}.{identifier(one.name)}"
+    without = [identifier(part) for _, part, _, index in one.lacking if index is None]
+    attached = [
+        Command(f"ALTER INDEX {name} ATTACH PARTITION {identifier(schema)}.{identifier(index)};")
+        for _, _, schema, index in one.lacking if schema is not None and index is not None
+    ]  # fmt: skip
+    lacking = first_few([as_name(part) for _, part, *_ in one.lacking], _SHOWN)
+    return Finding(
+        id="invalid-index",
+        severity=Severity.TO_DO,
+        text=f"index {as_name(one.schema, one.name)} of {as_name(one.table)} is invalid: "
+        f"{plural(len(one.lacking), 'partition')} without it: {lacking}",
+        consequence="queries on these partitions do without, and it cannot enforce uniqueness",
+        basis="pg_index and pg_inherits, now",
+        remedy=(
+            *attached,
+            *(
+                (
+                    f"Create it on {first_few(without, _SHOWN)} with CREATE INDEX CONCURRENTLY, "
+                    "then ALTER INDEX … ATTACH PARTITION; its definition:",
+                    Command(f"SELECT pg_get_indexdef({literal(name)}::regclass);"),
+                )
+                if without else ()
+            ),
+        ),
+    )  # fmt: skip
+
+
 @check(
     "duplicate-index",
-    judged="another index of the table has the same columns, operators, order and condition",
+    judged="another index of the table has the same columns, operators, order and condition, and "
+    "enforces as much",
     source="pg_index",
     remedy="Drop one of them.",
     needs=("indexes",),
@@ -106,14 +142,20 @@ def _superfluous(name: str, found: Sequence[Index], text: str, basis: str) -> Fi
         consequence="each is written with every row, and takes memory and disk",
         evidence=tuple(
             f"{as_name(one.schema, one.name)} of {as_name(one.table)}, {pretty_bytes(one.size)}"
-            + (f", the same as {one.same_as}" if one.same_as else "")
+            + (f", the same as {as_name(one.same_as)}" if one.same_as else "")
             for one in found[:_SHOWN]
         ),
         basis=basis,
-        remedy=tuple(
-            Command(f"DROP INDEX CONCURRENTLY {identifier(one.schema)}.{identifier(one.name)};")
-            for one in found[:_SHOWN]
-        ),
+        remedy=tuple(map(_dropped, found[:_SHOWN])),
+    )
+
+
+def _dropped(one: Index) -> Command:
+    if not one.constraint:
+        return Command(f"DROP INDEX CONCURRENTLY {identifier(one.schema)}.{identifier(one.name)};")
+    return Command(
+        f"ALTER TABLE {identifier(one.schema)}.{identifier(one.table)} DROP CONSTRAINT "
+        f"{identifier(one.name)};  -- unless ON CONFLICT ON CONSTRAINT names it"
     )
 
 

@@ -9,11 +9,9 @@ from typing import Final
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import State
 from mrtuner.findings import Command, Finding, Severity
-from mrtuner.vacuum.commands import identifier
+from mrtuner.vacuum.commands import identifier, literal
 from mrtuner.wording import as_name, enumerated, first_few, plural
 
-#: The highest number of a type. Source: documentation, Numeric Types.
-_HOLDS: Final = {"smallint": 32_767, "integer": 2_147_483_647}
 #: Shares of a sequence from which on a plan, and then haste, is due; chosen, not measured.
 _PLAN: Final = 0.7
 _HASTE: Final = 0.9
@@ -22,7 +20,8 @@ _SHOWN: Final = 5
 
 @check(
     "sequence-exhausted",
-    judged="70 % (danger: 90 %) of a sequence, or of the type of the column that it fills, is used",
+    judged="70 % (danger: 90 %) of a sequence, or of the type of the column that it fills, is "
+    "used; to do at most, if it begins again (CYCLE), and only for a key",
     source="documentation: Numeric Types, Serial Types; the shares are chosen",
     remedy="Make the sequence and its column bigint.",
     needs=("sequences", "users"),
@@ -31,7 +30,8 @@ _SHOWN: Final = 5
 def sequence_exhausted(state: State) -> Iterator[Finding]:
     """A key runs out of numbers: then every INSERT into its table fails.
 
-    An integer column ends at 2,147,483,647, whatever its sequence can count to.
+    An integer column ends at 2,147,483,647, whatever its sequence can count to, and one that is
+    counted down at -2,147,483,648.
     """
     hidden = [as_name(one.schema, one.name) for one in state.sequences if not one.readable]
     for one in state.sequences:
@@ -44,23 +44,64 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
         )  # fmt: skip
         fills = f", which fills {as_name(*filled[1:])} ({one.type})" if filled else ""
         sequence = f"{identifier(one.schema)}.{identifier(one.name)}"
+        end = "NO MAXVALUE" if one.ascends else "NO MINVALUE"
         yield Finding(
             id="sequence-exhausted",
-            severity=Severity.DANGER if share >= _HASTE else Severity.TO_DO,
+            severity=Severity.DANGER if share >= _HASTE and not one.cycles else Severity.TO_DO,
             text=f"{floor(100 * share)}% of sequence {as_name(one.schema, one.name)}{fills} is "
-            f"used: {one.most - (one.last or 0):,} numbers are left",
-            consequence="then every INSERT that needs one fails",
+            f"used: {one.left or 0:,} numbers are left"
+            + (", then it begins again (CYCLE)" if one.cycles else ""),
+            consequence="then each INSERT of a number that is still there fails: duplicate key"
+            if one.cycles else "then every INSERT that needs one fails",
             cost=share,
             basis="pg_sequences, now",
             remedy=(
-                Command(f"ALTER SEQUENCE {sequence} AS bigint NO MAXVALUE;"),
-                *(_widened(state, *filled) if one.most == _HOLDS.get(one.type or "") else []),
+                Command(f"ALTER SEQUENCE {sequence} AS bigint {end};"),
+                *(_widened(state, *filled, domain=one.domain) if one.narrow else []),
             ),
         )  # fmt: skip
     if hidden:
         raise CannotJudge(
             f"the role may not read {plural(len(hidden), 'sequence')}: {first_few(hidden, _SHOWN)}",
             "GRANT SELECT ON ALL SEQUENCES IN SCHEMA … TO the role, or pg_read_all_data.",
+        )
+
+
+@check(
+    "sequence-behind",
+    judged="the next number of a sequence is in use in the key that it fills: of the numbers "
+    "around it, at least half are taken, as the last ANALYZE saw it",
+    source="documentation: Sequence Manipulation Functions; the share is chosen",
+    remedy="Set the sequence to the highest number of its column.",
+    needs=("behind",),
+    of_primary=True,
+)
+def sequence_behind(state: State) -> Iterator[Finding]:
+    """Rows came with numbers of their own, as by COPY or a restore, and their sequence was not set
+    after them: it gives numbers that are in use.
+    """
+    for one in state.behind:
+        if not one.readable or one.next is None or one.highest is None:
+            continue
+        sequence = literal(f"{identifier(one.schema)}.{identifier(one.name)}")
+        table = f"{identifier(one.table_schema)}.{identifier(one.table)}"
+        highest = f"SELECT max({identifier(one.column)}) FROM {table}"  # noqa: S608
+        yield Finding(
+            id="sequence-behind",
+            severity=Severity.TO_DO,
+            text=f"sequence {as_name(one.schema, one.name)} is behind "
+            f"{as_name(one.table, one.column)}: its next number is {one.next:,}, and numbers up to "
+            f"{one.highest:,} are in use",
+            consequence="an INSERT that takes a number from it fails: duplicate key",
+            basis="pg_sequences, now, and pg_stats, as of the last ANALYZE of the table",
+            remedy=(Command(f"SELECT setval({sequence}, ({highest}));"),),
+        )
+    hidden = [as_name(one.schema, one.name) for one in state.behind if not one.readable]
+    if hidden:
+        raise CannotJudge(
+            "the role may not read sequences, or the statistics of their columns: "
+            f"{first_few(hidden, _SHOWN)}",
+            "GRANT SELECT on these and on their tables to the role, or pg_read_all_data.",
         )
 
 
@@ -91,7 +132,7 @@ def key_exhausted(state: State) -> Iterator[Finding]:
             consequence="then every INSERT of a higher number fails: out of range",
             cost=share,
             basis="pg_stats, as of the last ANALYZE of the table",
-            remedy=tuple(_widened(state, one.schema, one.table, one.column)),
+            remedy=tuple(_widened(state, one.schema, one.table, one.column, one.domain)),
         )
     if hidden:
         raise CannotJudge(
@@ -101,7 +142,9 @@ def key_exhausted(state: State) -> Iterator[Finding]:
         )
 
 
-def _widened(state: State, schema: str, table: str, column: str) -> Iterator[str]:
+def _widened(
+    state: State, schema: str, table: str, column: str, domain: str | None
+) -> Iterator[str]:
     """The commands that make a column bigint, with those of the columns that reference it."""
     place = (schema, table, column)
     users = next((one for one in state.users if (one.schema, one.table, one.column) == place), None)
@@ -116,6 +159,8 @@ def _widened(state: State, schema: str, table: str, column: str) -> Iterator[str
             f"In one transaction with what follows, drop {enumerated(users.forbids)}, and create "
             "it again at the end: PostgreSQL refuses another type below it"
         )
+    if domain:
+        yield f"Note what domain {domain} checks: the column loses it, and may need a CHECK instead"
     for names in (place, *(users.refers if users else ())):
         yield Command(
             f"ALTER TABLE {identifier(names[0])}.{identifier(names[1])} "

@@ -1,23 +1,25 @@
-"""Tables that were never analyzed."""
+"""Tables that were never analyzed, and those whose changes cannot be published."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from mrtuner.checks.catalogue import CannotJudge, check
-from mrtuner.checks.state import State, UnanalyzedTable
+from mrtuner.checks.state import State, UnanalyzedTable, UnidentifiedTable
 from mrtuner.findings import Command, Finding, Severity
-from mrtuner.units import pretty_bytes
+from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
-from mrtuner.wording import as_name, first_few, plural
+from mrtuner.wording import as_name, enumerated, first_few, plural
 
 _SHOWN: Final = 5
 
 
 @check(
     "never-analyzed",
-    judged="a table of 1,000 rows or 1 MB (partitioned: 10,000 rows) has never been analyzed",
+    judged="a table of 1,000 rows or 1 MB (partitioned: 10,000 rows) has never been analyzed; to "
+    "know, if autovacuum has counted enough changes to do it in its next round",
     source="documentation: Routine Vacuuming, Updating Planner Statistics",
     remedy="ANALYZE the table, a partitioned one from time to time.",
     needs=("unanalyzed",),
@@ -29,8 +31,16 @@ def never_analyzed(state: State) -> Iterator[Finding]:
     later: it does).
     """
     found = [one for one in state.unanalyzed if one.readable]
-    if found:
-        yield _without_statistics(found)
+    if left := [one for one in found if not one.awaited]:
+        yield _without_statistics(left)
+    if awaited := [one for one in found if one.awaited]:
+        nap = pretty_duration(float(state.setting("autovacuum_naptime") or 60))
+        yield replace(
+            _without_statistics(awaited),
+            severity=Severity.TO_KNOW,
+            consequence="plans of queries on them rest on guesses until autovacuum has come, as a "
+            f"rule within {nap}",
+        )
     hidden = [as_name(one.schema, one.name) for one in state.unanalyzed if not one.readable]
     if hidden:
         raise CannotJudge(
@@ -59,3 +69,55 @@ def _without_statistics(found: Sequence[UnanalyzedTable]) -> Finding:
             for one in found[:_SHOWN]
         ),
     )
+
+
+@check(
+    "replica-identity-missing",
+    judged="UPDATE or DELETE of a table is published, and it has neither a primary key nor another "
+    "replica identity (danger: rows of it were updated or deleted since statistics were reset)",
+    source="documentation: Logical Replication, Publication",
+    remedy="Give the table a key, or REPLICA IDENTITY FULL.",
+    needs=("unidentified",),
+    of_primary=True,
+)
+def replica_identity_missing(state: State) -> Iterator[Finding]:
+    """The server refuses every UPDATE and DELETE of a table that publishes them, if a subscriber
+    could not tell which row is meant. INSERT goes on.
+    """
+    for severity, found in (
+        (Severity.DANGER, [one for one in state.unidentified if one.changes]),
+        (Severity.TO_DO, [one for one in state.unidentified if not one.changes]),
+    ):
+        if found:
+            yield _unidentified(severity, found)
+
+
+def _unidentified(severity: Severity, found: Sequence[UnidentifiedTable]) -> Finding:
+    whole = [as_name(one.schema, one.name) for one in found]
+    refused = [
+        word for word, fails in (
+            ("UPDATE", any(one.updates for one in found)),
+            ("DELETE", any(one.deletes for one in found)),
+        ) if fails
+    ]  # fmt: skip
+    return Finding(
+        id="replica-identity-missing",
+        severity=severity,
+        text=f"{plural(len(found), 'published table')} without a replica identity: "
+        f"{first_few(whole, _SHOWN)}",
+        consequence=f"every {enumerated(refused)} of them fails",
+        harm_in=0.0 if severity is Severity.DANGER else None,
+        evidence=tuple(
+            f"{name}: {plural(one.changes, 'row')} updated or deleted before"
+            for name, one in zip(whole[:_SHOWN], found, strict=False) if one.changes
+        ),
+        basis="pg_publication, pg_class and pg_index, now",
+        remedy=tuple(
+            Command(
+                f"ALTER TABLE {identifier(one.schema)}.{identifier(one.name)} REPLICA IDENTITY "
+                + (f"USING INDEX {identifier(one.index)};" if one.index
+                   else "FULL;  -- or add a primary key: a subscriber finds rows by it faster")
+            )
+            for one in found[:_SHOWN]
+        ),
+    )  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.checks.areas.storage import from_tuning
@@ -11,12 +12,20 @@ from mrtuner.checks.state import State
 from mrtuner.findings import UNKNOWN, Command, Finding, Severity
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, qualified
+from mrtuner.vacuum.storage_parameters import ENABLED
 from mrtuner.vacuum.text import age_words
 from mrtuner.wording import as_name, plural
 
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
-    from mrtuner.vacuum.model import Kept, TableReport
+    from mrtuner.vacuum.model import (
+        HorizonBlocker,
+        Kept,
+        Table,
+        TableReport,
+        ToastTable,
+        Work,
+    )
 
 ROUTINE: Final = "documentation: Routine Vacuuming"
 #: vacuum_failsafe_age: vacuum then drops everything but freezing. Source: documentation, 14.
@@ -29,6 +38,8 @@ _OVERDUE: Final = 1.25
 #: Dead rows above this multiple of what starts a vacuum, and above this number.
 _BACKLOG: Final = 3.0
 _SOME: Final = 50_000
+#: Autovacuum has not come for so many rounds: it does not come. Chosen.
+_ROUNDS: Final = 3
 _SHOWN: Final = 5
 #: How many transaction IDs may be in use. Source: documentation, Routine Vacuuming.
 _IDS: Final = 2**31
@@ -113,14 +124,16 @@ def horizon_held(state: State) -> Iterator[Finding]:
     may still need them. Tables and indexes grow, and queries slow down, until it ends. Nor can it
     freeze a temporary table of a session that lasts.
     """
+    dead = max((one.share for one in _late(state)), default=0.0)
     for one in _vacuum(state).picture.blockers:
         if one.serious:
+            kept = dead if one.keeps == "dead rows" else 0.0
             yield Finding(
                 id="horizon-held",
                 severity=Severity.TO_DO,
                 text=f"{one.what} keeps {one.keeps}: {one.name}{age_words(one)}",
                 consequence=_CONSEQUENCES[one.keeps],
-                cost=UNKNOWN if one.age is None else min(1.0, one.age / _IDS),
+                cost=max(kept, UNKNOWN if one.age is None else min(1.0, one.age / _IDS)),
                 since=None if one.seconds is None else state.at - one.seconds,
                 basis="pg_stat_activity, pg_prepared_xacts and pg_replication_slots, now",
                 remedy=(one.remedy, *([Command(one.sql)] if one.sql else [])),
@@ -136,17 +149,22 @@ _CONSEQUENCES: Final[dict[Kept, str]] = {
 
 @check(
     "vacuum-behind",
-    judged="a table has 50,000 dead rows and three times as many as start a vacuum, or vacuum "
-    "needs more than the cost limit allows, counted over a day at least",
+    judged="a table or its TOAST table has 50,000 dead rows and three times as many as start a "
+    "vacuum, or vacuum needs more than the cost limit allows, counted over a day at least; to "
+    "know, if nothing shows that autovacuum will not come in its next round",
     source=f"{ROUTINE}, The Autovacuum Daemon; the multiple is chosen",
     remedy="The settings that mrtuner vacuum computes, and a VACUUM now.",
-    needs=("rates",),
+    needs=("rates", "overdue"),
     of_primary=True,
 )
 def vacuum_behind(state: State) -> Iterator[Finding]:
-    """Dead rows are made faster than vacuum removes them: tables grow, and queries slow down."""
+    """Dead rows are made faster than vacuum removes them: tables grow, and queries slow down.
+
+    Autovacuum may be off for a table, or held back. Rows that have just died wait for its next
+    round.
+    """
     found = _vacuum(state)
-    late = [one for one in found.tables if _late(one)]
+    late = _late(state)
     used = found.capacity.used or 0.0
     if not late and used <= 1:
         return
@@ -157,40 +175,124 @@ def vacuum_behind(state: State) -> Iterator[Finding]:
             f"{needs}, at the pace of {counted} of statistics",
             "Ask again when they are a day old, or measure: mrtuner vacuum --watch 15m.",
         )
-    worst = sorted(late, key=lambda one: -one.table.dead)
-    text = needs
-    if worst:
-        first = worst[0].table
+    settled = [one for one in late if one.settled]
+    text, consequence = needs, "tables and indexes grow, and queries read dead rows"
+    if late:
+        first = late[0]
         text = (
-            f"a vacuum is overdue on {plural(len(worst), 'table')}, with up to {first.dead:,} dead "
-            f"rows ({as_name(first.schema, first.name)})"
+            f"a vacuum is overdue on {plural(len({one.table.oid for one in late}), 'table')}, with "
+            f"up to {first.dead:,} dead rows ({first.name})"
         )
+    if late and not settled and used <= 1:
+        text = text.replace("overdue", "due", 1)
+        nap = pretty_duration(float(state.setting("autovacuum_naptime") or 60))
+        consequence += f", until autovacuum has come, as a rule within {nap}"
     yield Finding(
         id="vacuum-behind",
-        severity=Severity.TO_DO,
+        severity=Severity.TO_DO if settled or used > 1 else Severity.TO_KNOW,
         text=text,
-        consequence="tables and indexes grow, and queries read dead rows",
-        cost=max(
-            (one.table.dead / (one.table.dead + one.table.live) for one in worst),
-            default=1 - 1 / (used or 1),
-        ),
+        consequence=consequence,
+        cost=max((one.share for one in late), default=1 - 1 / (used or 1)),
         evidence=tuple(
-            f"{as_name(one.table.schema, one.table.name)}: {one.table.dead:,} dead rows of "
-            f"{one.table.live:,} live; a vacuum is due at {one.now.trigger:,.0f}"
-            for one in worst[:_SHOWN]
+            f"{one.name}: {one.dead:,} dead rows of {one.live:,} live; a vacuum is due at "
+            f"{one.due:,.0f}" + (f"; {one.option} is off" if one.off else "")
+            for one in late[:_SHOWN]
         ),
         basis="pg_stat_all_tables, now; rates are those of each table's busiest day in the history"
         if found.recorded
         else "pg_stat_all_tables, counters since the last reset",
-        remedy=(
-            "mrtuner vacuum, which computes settings for the server and for each table",
-            *(Command(f"VACUUM {qualified(one.table)};") for one in worst[:1]),
-        ),
+        remedy=tuple(_caught_up(state, late)),
     )
 
 
-def _late(one: TableReport) -> bool:
-    return one.table.dead >= _SOME and one.table.dead >= _BACKLOG * one.now.trigger
+def _caught_up(state: State, late: Sequence[_Late]) -> Iterator[str]:
+    """What lets vacuum come, and succeed, before the one that is run now."""
+    for blocker in _keepers(state):
+        what = f"{blocker.what} {blocker.name}"
+        yield f"End what keeps the rows first, or VACUUM removes none (horizon-held): {what}"
+        if blocker.sql:
+            yield Command(blocker.sql)
+    off = [f"{qualified(one.table)} RESET ({one.option})" for one in late[:_SHOWN] if one.off]
+    for text in dict.fromkeys(off):
+        yield Command(f"ALTER TABLE {text};")
+    yield "mrtuner vacuum, which computes settings for the server and for each table"
+    for one in late[:1]:
+        yield Command(f"VACUUM {qualified(one.table)};")
+
+
+def _keepers(state: State) -> list[HorizonBlocker]:
+    return [
+        one for one in _vacuum(state).picture.blockers if one.serious and one.keeps == "dead rows"
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Late:
+    """A table, or its TOAST table, with many more dead rows than start a vacuum."""
+
+    table: Table
+    name: str
+    dead: int
+    live: int
+    due: float
+    option: str  # that switches autovacuum off for it
+    off: bool
+    settled: bool  # whether the next round of autovacuum is known not to come, or not to be enough
+
+    @property
+    def share(self) -> float:
+        return self.dead / (self.dead + self.live)
+
+
+def _late(state: State) -> list[_Late]:
+    """The tables, those with most dead rows first."""
+    found = _vacuum(state)
+    waits = {one.oid: one for one in state.overdue}
+    rounds = _ROUNDS * float(state.setting("autovacuum_naptime") or 60)
+    # No worker comes at all, all of them are at work, or they cannot remove anything.
+    held = (
+        found.picture.settings.get("autovacuum") == "off"
+        or any(one.busy for one in state.overdue)
+        or bool(_keepers(state))
+    )
+
+    def waited(one: TableReport) -> bool:
+        wait = waits.get(one.table.oid)
+        return wait is not None and (wait.seconds or 0) > rounds and wait.before >= one.now.trigger
+
+    def late(one: TableReport, toast: ToastTable | None, work: Work) -> Iterator[_Late]:
+        counts = toast or one.table
+        if counts.dead < _SOME or counts.dead < _BACKLOG * work.trigger:
+            return
+        # A TOAST table without options has those of its table. Source: autovacuum.c.
+        options = (toast.options if toast else None) or one.table.options
+        off = _switched_off(options.get(ENABLED))
+        own = toast is not None and bool(toast.options)
+        yield _Late(
+            table=one.table,
+            name=as_name(one.table.schema, one.table.name)
+            + (", its TOAST table" if toast else ""),
+            dead=counts.dead, live=counts.live, due=work.trigger,
+            option=f"toast.{ENABLED}" if own else ENABLED, off=off,
+            settled=off or held or (toast is None and waited(one)),
+        )  # fmt: skip
+
+    return sorted(
+        (
+            each
+            for one in found.tables
+            for toast, work in ((None, one.now), (one.table.toast, one.toast_now))
+            if work is not None
+            for each in late(one, toast, work)
+        ),
+        key=lambda one: -one.dead,
+    )
+
+
+def _switched_off(value: str | None) -> bool:
+    """Whether a switch of a table is off; the server keeps its words as they were given."""
+    text = (value or "on").lower()
+    return text == "0" or any(word.startswith(text) for word in ("off", "false", "no"))
 
 
 @check(

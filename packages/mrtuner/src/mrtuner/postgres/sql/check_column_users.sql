@@ -1,5 +1,11 @@
 -- What forbids another type for given columns of tables or of their partitions, whether one is part of a
 -- partition key, and the columns that reference them, which end at the same number.
+WITH RECURSIVE holds AS (
+    SELECT h.type::oid AS type FROM (VALUES ('int2'::regtype), ('int4')) AS h (type)
+    UNION ALL
+    SELECT d.oid
+    FROM holds AS h JOIN pg_catalog.pg_type AS d ON d.typbasetype = h.type AND d.typtype = 'd'
+)
 SELECT w.schema, w.table, w.column,
        array_agg(DISTINCT u.forbids) FILTER (WHERE u.forbids IS NOT NULL) AS forbids,
        jsonb_agg(DISTINCT u.refers) FILTER (WHERE u.refers IS NOT NULL) AS refers,
@@ -50,7 +56,7 @@ CROSS JOIN LATERAL (
     JOIN pg_catalog.pg_namespace AS m ON m.oid = r.relnamespace
     JOIN pg_catalog.pg_attribute AS f
         ON f.attrelid = r.oid AND f.attnum = o.conkey[array_position(o.confkey, a.attnum)]
+    JOIN holds AS h ON h.type = f.atttypid
     WHERE o.contype = 'f' AND o.confrelid = t.relid AND a.attnum = ANY (o.confkey)
-      AND f.atttypid IN ('int2'::regtype, 'int4'::regtype)
 ) AS u
 GROUP BY w.schema, w.table, w.column

@@ -1,15 +1,19 @@
 -- Indexes that are invalid, that no query has used, or that another index makes superfluous. Sizes
 -- are as the last VACUUM or ANALYZE left them: the true ones need a lock on the table, and so do
 -- pg_get_expr() and pg_get_indexdef(). Expressions are compared as the server stores them, without
--- their place in the text.
-WITH index AS (
+-- their place in the text. A unique one is superfluous only beside another one that enforces the same.
+WITH owner AS MATERIALIZED (
+    SELECT conindid, bool_or(contype = 'u') AS "unique", bool_or(contype IN ('p', 'f', 'x')) AS needed
+    FROM pg_catalog.pg_constraint WHERE conindid <> 0 GROUP BY conindid
+), index AS (
     SELECT i.indexrelid, i.indrelid, n.nspname AS schema, t.relname AS table, c.relname AS name,
            c.relpages::bigint * current_setting('block_size')::int AS size,
            i.indisvalid AS valid, i.indisunique AS "unique",
-           i.indisunique OR i.indisexclusion OR i.indisreplident OR i.indisclustered
-               OR EXISTS (SELECT FROM pg_catalog.pg_constraint AS k WHERE k.conindid = i.indexrelid)
-               OR EXISTS (SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhrelid = i.indexrelid)
-               AS enforces,
+           i.indisunique OR i.indisexclusion OR fixed.fixed AS enforces, fixed.fixed,
+           coalesce(o.unique, false) AS "constraint",
+           concat(i.indisunique, i.indimmediate
+                  , i.indnullsnotdistinct -- since 15
+           ) AS rule,
            coalesce(s.idx_scan, 0) AS scans,
            concat_ws(' ', c.relam, i.indkey, i.indclass, i.indcollation, i.indoption,
                      regexp_replace(i.indexprs::text, ':location -?\d+', '', 'g'), '|',
@@ -20,15 +24,22 @@ WITH index AS (
     JOIN pg_catalog.pg_class AS t ON t.oid = i.indrelid AND t.relpersistence <> 't'
     JOIN pg_catalog.pg_namespace AS n ON n.oid = t.relnamespace
     LEFT JOIN pg_catalog.pg_stat_user_indexes AS s ON s.indexrelid = i.indexrelid
+    LEFT JOIN owner AS o ON o.conindid = i.indexrelid
+    CROSS JOIN LATERAL (
+        SELECT i.indisreplident OR i.indisclustered OR coalesce(o.needed, false)
+               OR EXISTS (SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhrelid = i.indexrelid)
+               AS fixed
+    ) AS fixed
     WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
 ), compared AS (
-    SELECT *, CASE WHEN valid AND NOT enforces THEN
-                  nullif(first_value(name) OVER (PARTITION BY indrelid, columns, valid
-                                                 ORDER BY enforces DESC, indexrelid), name)
+    SELECT *, CASE WHEN valid AND NOT fixed AND (NOT "unique" OR rule = first_value(rule) OVER same)
+                   THEN nullif(first_value(name) OVER same, name)
               END AS same_as
     FROM index
+    WINDOW same AS (PARTITION BY indrelid, columns, valid
+                    ORDER BY fixed DESC, "constraint" DESC, "unique" DESC, indexrelid)
 )
-SELECT schema, "table", name, size, valid, "unique", scans, enforces, same_as,
+SELECT schema, "table", name, size, valid, "unique", scans, enforces, "constraint", same_as,
        -- REINDEX TABLE CONCURRENTLY makes all its indexes first and reports one at a time, to some roles
        -- none; but it keeps a lock on the table, which every role sees.
        NOT valid AND EXISTS (

@@ -1,7 +1,8 @@
 -- Tables without statistics: neither VACUUM nor ANALYZE has counted their rows. After pg_upgrade (before
 -- 18) nobody has counted any: such a table is known by its size alone, which takes its lock for a moment;
 -- NULL where another session has locked it against that. Autovacuum never analyzes a partitioned table
--- itself; its rows are those of its leaves.
+-- itself; its rows are those of its leaves. What autovacuum has counted enough changes of is awaited: it
+-- comes within autovacuum_naptime, unless all workers that the role may see are at work.
 WITH RECURSIVE uncounted AS MATERIALIZED (
     SELECT n.nspname AS schema, c.relname AS name, s.n_live_tup AS rows,
            CASE WHEN c.oid NOT IN (
@@ -9,10 +10,19 @@ WITH RECURSIVE uncounted AS MATERIALIZED (
                     JOIN pg_catalog.pg_database AS d ON d.oid = l.database
                     WHERE l.relation IS NOT NULL AND l.mode = 'AccessExclusiveLock'
                       AND d.datname = current_database()
-                ) THEN pg_relation_size(c.oid) END AS size
+                ) THEN pg_relation_size(c.oid) END AS size,
+           coalesce(o.enabled, true)
+           AND s.n_mod_since_analyze > coalesce(
+               o.threshold, current_setting('autovacuum_analyze_threshold')::bigint) AS awaited
     FROM pg_catalog.pg_class AS c
     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
     JOIN pg_catalog.pg_stat_user_tables AS s ON s.relid = c.oid
+    CROSS JOIN LATERAL (
+        SELECT bool_and(option_value::bool) FILTER (WHERE option_name = 'autovacuum_enabled') AS enabled,
+               max(option_value::bigint) FILTER (WHERE option_name = 'autovacuum_analyze_threshold')
+                   AS threshold
+        FROM pg_options_to_table(c.reloptions)
+    ) AS o
     WHERE c.relkind IN ('r', 'm') AND c.relpersistence <> 't'
       AND s.last_analyze IS NULL AND s.last_autoanalyze IS NULL
       AND c.reltuples = 0 AND c.relpages = 0 -- before 14
@@ -32,13 +42,19 @@ WITH RECURSIVE uncounted AS MATERIALIZED (
     GROUP BY p.root
     HAVING sum(c.reltuples) >= 10000
 )
-SELECT schema, name, rows, size, false AS partitioned, rows >= 1000 OR size IS NOT NULL AS readable
+SELECT schema, name, rows, size, false AS partitioned, rows >= 1000 OR size IS NOT NULL AS readable,
+       awaited AND a.comes AS awaited
 FROM uncounted
+CROSS JOIN (
+    SELECT current_setting('autovacuum')::bool AND current_setting('track_counts')::bool
+           AND count(*) < current_setting('autovacuum_max_workers')::int AS comes
+    FROM pg_catalog.pg_stat_activity WHERE backend_type = 'autovacuum worker'
+) AS a
 WHERE rows >= 1000 OR size IS NULL OR size >= 1048576
 UNION ALL
 SELECT n.nspname, c.relname, p.rows, NULL, true,
-       seen.readable -- before 14
-       true -- since 14
+       seen.readable, false -- before 14
+       true, false -- since 14
 FROM partitioned AS p
 JOIN pg_catalog.pg_class AS c ON c.oid = p.root
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace

@@ -1,0 +1,12 @@
+-- How long tables with many dead rows have waited for a vacuum at least: so many of the dead rows were
+-- there when VACUUM or ANALYZE last came, since each change makes one at most. Whether every worker of
+-- autovacuum is at work; to some roles no worker is shown.
+SELECT c.oid, pg_stat_get_dead_tuples(c.oid) - pg_stat_get_mod_since_analyze(c.oid) AS before,
+       extract(epoch FROM clock_timestamp() - greatest(
+           pg_stat_get_last_vacuum_time(c.oid), pg_stat_get_last_autovacuum_time(c.oid),
+           pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)
+       ))::float8 AS seconds,
+       (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'autovacuum worker')
+           >= current_setting('autovacuum_max_workers')::int AS busy
+FROM pg_catalog.pg_class AS c
+WHERE c.relkind IN ('r', 'm') AND c.relpersistence <> 't' AND pg_stat_get_dead_tuples(c.oid) >= 50000

@@ -1,0 +1,44 @@
+-- Indexes of partitioned tables that are invalid, since not every partition has one attached to it; with
+-- each such partition comes an index of the same columns that could be, if there is one.
+SELECT n.nspname AS schema, t.relname AS table, x.relname AS name,
+       jsonb_agg(jsonb_build_array(pn.nspname, p.relname, same.schema, same.name)
+                 ORDER BY pn.nspname, p.relname) AS lacking
+FROM pg_catalog.pg_index AS i
+JOIN pg_catalog.pg_class AS x ON x.oid = i.indexrelid AND x.relkind = 'I'
+JOIN pg_catalog.pg_class AS t ON t.oid = i.indrelid
+JOIN pg_catalog.pg_namespace AS n ON n.oid = t.relnamespace
+JOIN pg_catalog.pg_inherits AS h ON h.inhparent = t.oid
+JOIN pg_catalog.pg_class AS p ON p.oid = h.inhrelid AND p.relkind IN ('r', 'p')
+JOIN pg_catalog.pg_namespace AS pn ON pn.oid = p.relnamespace
+LEFT JOIN LATERAL (
+    SELECT array_agg(a.attname ORDER BY k.place) AS names
+    FROM unnest(i.indkey) WITH ORDINALITY AS k (number, place)
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.oid AND a.attnum = k.number
+) AS own ON true
+LEFT JOIN LATERAL (
+    SELECT cn.nspname AS schema, c.relname AS name
+    FROM pg_catalog.pg_index AS o
+    JOIN pg_catalog.pg_class AS c ON c.oid = o.indexrelid
+    JOIN pg_catalog.pg_namespace AS cn ON cn.oid = c.relnamespace
+    WHERE o.indrelid = p.oid AND o.indisvalid
+      AND i.indexprs IS NULL AND o.indexprs IS NULL AND i.indpred IS NULL AND o.indpred IS NULL
+      AND o.indisunique = i.indisunique AND o.indnkeyatts = i.indnkeyatts
+      AND (SELECT f.relam FROM pg_catalog.pg_class AS f WHERE f.oid = i.indexrelid) = c.relam
+      AND o.indclass = i.indclass AND o.indcollation = i.indcollation AND o.indoption = i.indoption
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS u WHERE u.inhrelid = o.indexrelid)
+      AND (SELECT array_agg(a.attname ORDER BY k.place)
+           FROM unnest(o.indkey) WITH ORDINALITY AS k (number, place)
+           JOIN pg_catalog.pg_attribute AS a ON a.attrelid = p.oid AND a.attnum = k.number
+          ) = own.names
+    ORDER BY o.indexrelid
+    LIMIT 1
+) AS same ON true
+WHERE NOT i.indisvalid AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+  AND NOT EXISTS (
+      SELECT FROM pg_catalog.pg_inherits AS u
+      JOIN pg_catalog.pg_index AS o ON o.indexrelid = u.inhrelid
+      WHERE u.inhparent = i.indexrelid AND o.indrelid = p.oid
+  )
+GROUP BY i.indexrelid, n.nspname, t.relname, x.relname
+ORDER BY n.nspname, t.relname, x.relname
+LIMIT 100
