@@ -79,8 +79,12 @@ class Session:
         """``nightly-import (process 9733)``, or ``prepared transaction payment-17``."""
         if not self.pid:
             return f"prepared transaction {as_name(self.application)}"
+        return f"{self.called} (process {self.pid})"
+
+    @property
+    def called(self) -> str:
         given = self.application or self.role
-        return f"{as_name(given) if given else self.backend_type or '?'} (process {self.pid})"
+        return as_name(given) if given else self.backend_type or "a hidden process"
 
     @property
     def waits_for_kind(self) -> str:

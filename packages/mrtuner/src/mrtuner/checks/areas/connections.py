@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mrtuner.checks.areas.locks import described
+from mrtuner.checks.areas.locks import described, require_tracked
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import SessionGroup, State
 from mrtuner.findings import Command, Finding, Severity
@@ -115,6 +115,7 @@ def idle_in_transaction(state: State) -> Iterator[Finding]:
 
     Usually an application that has forgotten to commit, or waits for something else meanwhile.
     """
+    require_tracked(state)
     found = [
         one for one in state.sessions
         if one.idle_in_transaction and (one.state_seconds or 0) >= FORGOTTEN

@@ -1,0 +1,163 @@
+"""Queues behind a DDL, standbys, slots and subscriptions, and sessions that are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from conftest import NewCluster
+from psycopg.pq import PGconn
+
+from mrtuner.answers import check
+from mrtuner.checks.report import CheckReport
+from mrtuner.findings import Finding
+from mrtuner.postgres.cluster import Cluster
+from servers import sql
+from waiting import until
+
+pytestmark = pytest.mark.timed
+
+
+def checked(dsn: str) -> CheckReport:
+    return check(dsn, skip=["free-space"], memory="8GB", cpus=4, storage="ssd")
+
+
+def found(dsn: str, name: str) -> list[Finding]:
+    return [one for one in checked(dsn).findings if one.id == name]
+
+
+@contextmanager
+def working(cluster: Cluster, name: str, statement: str, number: int = 1) -> Iterator[list[int]]:
+    """Sessions that all run a statement; their processes."""
+    sessions = [PGconn.connect(f"{cluster.dsn()} application_name={name}".encode())
+                for _ in range(number)]  # fmt: skip
+    try:
+        for one in sessions:
+            one.send_query(statement.encode())
+        yield [one.backend_pid for one in sessions]
+    finally:
+        sql(cluster.dsn(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            f"WHERE application_name = '{name}'")  # fmt: skip
+        for one in sessions:
+            one.finish()
+
+
+def waits(cluster: Cluster, number: int) -> None:
+    until(lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_stat_activity "
+                      "WHERE wait_event_type = 'Lock'") == [(number,)])  # fmt: skip
+
+
+def reads(cluster: Cluster, name: str, number: int) -> None:
+    until(lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity "
+                      f"AS a USING (pid) WHERE a.application_name = '{name}' AND l.granted AND "
+                      "l.relation = 't'::regclass") == [(number,)])  # fmt: skip
+
+
+_SLOW = "SELECT count(*), pg_sleep(60) FROM t"
+_FAST = "SELECT count(*) FROM t"
+_DDL = "ALTER TABLE t ADD COLUMN b int"
+
+
+def ran(cluster: Cluster, command: str) -> None:
+    with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
+        conn.execute(command.encode())
+
+
+@pytest.mark.parametrize("number", [10, 1])
+def test_readers_a_ddl_and_whoever_waits_behind_it_are_one_queue(
+    number: int, new_cluster: NewCluster
+) -> None:
+    """What frees twelve readers at once is to cancel the DDL, whoever it waits for."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE TABLE t (a int)")
+    with working(cluster, "report", _SLOW, number) as reports:
+        reads(cluster, "report", number)
+        with working(cluster, "migration", _DDL) as (ddl,):
+            waits(cluster, 1)
+            with working(cluster, "shop", _FAST, 12):
+                waits(cluster, 13)
+                (queue,) = found(cluster.dsn(), "lock-queue")
+                assert queue.severity == "danger"
+                text, _, _ = queue.text.rpartition(", the longest for ")
+                ((pid, *others), each) = sorted(reports), ", ".join(map(str, sorted(reports)))
+                if others:
+                    assert text == (
+                        "13 sessions of migration and shop wait for locks of 10 sessions of report"
+                    )
+                    assert queue.evidence[5] == "and 5 others that hold a lock"
+                    cancel = f"SELECT pg_cancel_backend(pid) FROM unnest(ARRAY[{each}]) AS pid;"
+                else:
+                    assert text.startswith(
+                        "13 sessions of migration and shop wait for a lock of report "
+                        f"(process {pid}), active for "
+                    )
+                    cancel = f"SELECT pg_cancel_backend({pid});"
+                assert "or migration gives up, for which the others wait" in queue.consequence
+                assert queue.commands == (f"SELECT pg_cancel_backend({ddl});", cancel)
+                ran(cluster, queue.commands[0])
+                until(lambda: found(cluster.dsn(), "lock-queue") == [])
+    assert sql(cluster.dsn(), "SELECT count(*) FROM pg_attribute WHERE attrelid = 't'::regclass "
+               "AND attnum > 0") == [(1,)]  # fmt: skip
+
+
+def test_all_roots_of_a_queue_are_cancelled_where_nobody_in_between_can_be(
+    new_cluster: NewCluster,
+) -> None:
+    """Twelve that want all of a table to themselves wait for three readers and each other."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE TABLE t (a int)")
+    with working(cluster, "report", _SLOW, 3) as reports:
+        reads(cluster, "report", 3)
+        with working(cluster, "shop", "BEGIN; LOCK TABLE t; COMMIT", 12):
+            waits(cluster, 12)
+            (queue,) = found(cluster.dsn(), "lock-queue")
+            each = ", ".join(map(str, sorted(reports)))
+            assert queue.text.startswith(
+                "12 sessions of shop wait for locks of 3 sessions of report"
+            )
+            assert queue.consequence.startswith("they do nothing until all of these end, and")
+            assert queue.remedy == (
+                f"SELECT pg_cancel_backend(pid) FROM unnest(ARRAY[{each}]) AS pid;",
+            )
+            ran(cluster, queue.commands[0])
+            until(lambda: found(cluster.dsn(), "lock-queue") == [])
+
+
+def test_a_forgotten_transaction_is_ended_and_the_ddl_goes_on(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE TABLE t (a int)")
+    with working(cluster, "forgotten", "BEGIN; SELECT * FROM t") as (idle,):
+        reads(cluster, "forgotten", 1)
+        with working(cluster, "migration", _DDL):
+            waits(cluster, 1)
+            with working(cluster, "shop", _FAST, 12):
+                waits(cluster, 13)
+                (queue,) = found(cluster.dsn(), "lock-queue")
+                assert queue.remedy == (f"SELECT pg_terminate_backend({idle});",)
+                ran(cluster, queue.commands[0])
+                until(lambda: found(cluster.dsn(), "lock-queue") == [])
+    assert sql(cluster.dsn(), "SELECT count(*) FROM pg_attribute WHERE attrelid = 't'::regclass "
+               "AND attnum > 0") == [(2,)]  # fmt: skip
+
+
+def test_who_is_not_tracked_is_named_without_a_time(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(18, {"track_activities": "off"})
+    sql(cluster.dsn(), "CREATE TABLE t (a int)")
+    with psycopg.connect(cluster.dsn(), application_name="forgotten") as conn:
+        conn.execute("LOCK TABLE t")
+        pid = conn.info.backend_pid
+        with working(cluster, "shop", _FAST, 10):
+            waits(cluster, 10)
+            report = checked(cluster.dsn())
+    (queue,) = [one for one in report.findings if one.id == "lock-queue"]
+    assert queue.text.startswith(
+        f"10 sessions of shop wait for a lock of forgotten (process {pid}), whose state is not "
+        "tracked (track_activities is off), the longest for "
+    )
+    assert "disabled for" not in str(queue)
+    why = {one.name: one.why for one in report.unjudged}
+    assert why["idle-in-transaction"] == "track_activities is off"
+    old = checked(new_cluster(13, {"track_activities": "off"}).dsn())
+    assert {one.name for one in old.unjudged} == {"idle-in-transaction", "lock-queue"}
