@@ -7,11 +7,13 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from conftest import NewCluster
 from psycopg.pq import PGconn
 
 from mrtuner.answers import check
 from mrtuner.checks.report import CheckReport
+from mrtuner.cli import main
 from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
@@ -161,3 +163,49 @@ def test_who_is_not_tracked_is_named_without_a_time(new_cluster: NewCluster) -> 
     assert why["idle-in-transaction"] == "track_activities is off"
     old = checked(new_cluster(13, {"track_activities": "off"}).dsn())
     assert {one.name for one in old.unjudged} == {"idle-in-transaction", "lock-queue"}
+
+
+# --- troubles of another database
+
+
+@pytest.mark.parametrize("major", [14, 18])
+def test_a_subscription_of_another_database_is_told_with_it(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    nowhere = "CONNECTION 'host=127.0.0.1 port=9' PUBLICATION p WITH (connect = false)"
+    sql(cluster.dsn(), "CREATE DATABASE shop", "CREATE ROLE plain LOGIN")
+    sql(cluster.dsn("shop"), f"CREATE SUBSCRIPTION news {nowhere}")
+    (one,) = found(cluster.dsn(), "subscription-stopped")
+    assert one.text == "subscription news of database shop: is disabled"
+    assert one.remedy == ("In database shop:", 'ALTER SUBSCRIPTION "news" ENABLE;')
+    assert found(cluster.dsn(user="plain"), "subscription-stopped") == [one]
+    (here,) = found(cluster.dsn("shop"), "subscription-stopped")
+    assert here.text == "subscription news: is disabled"
+    assert here.remedy == one.commands
+    sql(cluster.dsn("shop"), "ALTER SUBSCRIPTION news SET (slot_name = NONE)")
+
+
+def test_a_prepared_transaction_of_another_database_that_is_far_back_is_told(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster(settings={"max_prepared_transactions": 2, "fsync": "off"})
+    sql(cluster.dsn(), "CREATE DATABASE shop")
+    sql(cluster.dsn("shop"), "CREATE TABLE t (a int)")
+    gid = "E'pay\\n17'"
+    sql(cluster.dsn("shop"), f"BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION {gid}")
+    assert found(cluster.dsn(), "horizon-held") == []
+    sql(cluster.dsn(), "SET synchronous_commit = off",
+        "DO $$BEGIN FOR n IN 1..100010 LOOP PERFORM txid_current(); COMMIT; END LOOP; END$$"
+    )  # fmt: skip
+    (held,) = found(cluster.dsn(), "horizon-held")
+    assert held.text.startswith(
+        "prepared transaction keeps dead rows of another database: pay\n17 of postgres in shop "
+        "(its database and shared catalogs), for "
+    )
+    assert "In database shop: ROLLBACK PREPARED E'pay\\u000a17';" in held.remedy[0]
+    assert held.commands == ()
+    told = CliRunner().invoke(main, ["check", cluster.dsn(), "--memory", "8GB"]).stdout
+    assert told.count("pay\\n17") == 1
+    sql(cluster.dsn("shop"), "ROLLBACK PREPARED E'pay\\u000a17'")
+    assert found(cluster.dsn(), "horizon-held") == []

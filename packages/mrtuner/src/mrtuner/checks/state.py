@@ -122,9 +122,10 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A subscription of logical replication in this database."""
+    """A subscription of logical replication, in any database."""
 
     name: str
+    database: str
     enabled: bool
     running: bool
     errors: int | None  # since the last reset; None before 15

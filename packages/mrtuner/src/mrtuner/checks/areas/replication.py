@@ -243,17 +243,20 @@ def subscription_stopped(state: State) -> Iterator[Finding]:
         if one.running and not errors:
             continue
         told = errors if one.running else "has no worker" if one.enabled else "is disabled"
-        name = identifier(one.name)
+        name, elsewhere = identifier(one.name), one.database != state.database
+        where = f" of database {as_name(one.database)}" if elsewhere else ""
         yield Finding(
             id="subscription-stopped",
             severity=Severity.TO_KNOW if one.running else Severity.TO_DO,
-            text=f"subscription {as_name(one.name)}: {told}",
+            text=f"subscription {as_name(one.name)}{where}: {told}",
             consequence="its tables do not change, and the publisher keeps WAL for it"
             if not one.running else "each time it began again; the log says why",
             basis="pg_stat_subscription, now",
             remedy=(
                 *(["Read this server's log: it names the row or the connection that fails"]
                   if one.enabled or errors else []),
+                *([f"In database {as_name(one.database)}:"]
+                  if elsewhere and not one.enabled else []),
                 *([] if one.enabled else [Command(f"ALTER SUBSCRIPTION {name} ENABLE;")]),
             ),
         )  # fmt: skip

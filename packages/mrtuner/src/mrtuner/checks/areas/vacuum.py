@@ -101,8 +101,8 @@ def _frozen(state: State, database: str) -> Iterator[str]:
     "horizon-held",
     judged="vacuum must keep rows for an idle session of five minutes (of one minute, if its "
     "snapshot is 100,000 transactions back), one that has worked for an hour, a prepared "
-    "transaction of five minutes, or whatever else is 100,000 transactions back; or a temporary "
-    "table is older than the age at which a vacuum is forced",
+    "transaction of five minutes, or whatever else is 100,000 transactions back, in any database; "
+    "or a temporary table is older than the age at which a vacuum is forced",
     source="procarray.c, ComputeXidHorizons; autovacuum.c, do_autovacuum; the limits are chosen",
     remedy="End the session or the prepared transaction, or drop the slot.",
     needs=("sessions", "what holds back dead rows"),
@@ -130,6 +130,8 @@ def horizon_held(state: State) -> Iterator[Finding]:
 _CONSEQUENCES: Final[dict[Kept, str]] = {
     "dead rows": "vacuum removes no row that died since, and tables grow",
     "dead rows of catalogs": "vacuum removes no catalog row that died since, and catalogs grow",
+    "dead rows of another database": "vacuum there removes no row that died since, and the oldest "
+    "transaction ID of the server stays",
     "transaction IDs": "vacuum cannot prevent wraparound, before which the server refuses to write",
 }
 
