@@ -209,3 +209,30 @@ def test_a_prepared_transaction_of_another_database_that_is_far_back_is_told(
     assert told.count("pay\\n17") == 1
     sql(cluster.dsn("shop"), "ROLLBACK PREPARED E'pay\\u000a17'")
     assert found(cluster.dsn(), "horizon-held") == []
+
+
+# --- sessions that are refused
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_database_or_a_role_that_is_full_is_not_taken_for_a_full_server(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE ROLE app LOGIN",
+        "CREATE ROLE r LOGIN CONNECTION LIMIT 0",
+        "CREATE DATABASE ldb CONNECTION LIMIT 0",
+    )
+    for dsn, kind, name in (
+        (cluster.dsn("ldb", user="app"), "database", "ldb"),
+        (cluster.dsn(user="r"), "role", "r"),
+    ):
+        (one,) = checked(dsn).findings
+        assert (one.id, one.severity) == ("unreachable", "danger")
+        assert one.text.startswith(
+            f"the server cannot be reached: the {kind} has reached its connection limit: "
+        )
+        assert one.text.endswith(f'too many connections for {kind} "{name}"')
+        assert f"ALTER {kind.upper()} … CONNECTION LIMIT" in one.remedy[0]
