@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import psycopg
 import pytest
 from click.testing import CliRunner
 from conftest import NewCluster
 from psycopg.pq import PGconn
+from standby_pair import standby_of
 
 from mrtuner.answers import check
-from mrtuner.checks.report import CheckReport
+from mrtuner.checks.read import read
+from mrtuner.checks.report import CheckReport, judged
 from mrtuner.cli import main
 from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.tuning import gather
 from servers import sql
 from waiting import until
 
@@ -236,3 +240,30 @@ def test_a_database_or_a_role_that_is_full_is_not_taken_for_a_full_server(
         )
         assert one.text.endswith(f'too many connections for {kind} "{name}"')
         assert f"ALTER {kind.upper()} … CONNECTION LIMIT" in one.remedy[0]
+
+
+# --- standbys and slots
+
+
+def test_the_idle_reader_that_holds_up_replay_is_listed(new_cluster: NewCluster) -> None:
+    """TRUNCATE waits on the standby for whoever has read the table there, without end."""
+    with standby_of(new_cluster(), max_standby_streaming_delay="-1") as (primary, standby):
+        sql(primary.dsn(), "CREATE TABLE t (a int)")
+        until(lambda: sql(standby.dsn(), "SELECT to_regclass('t') IS NOT NULL") == [(True,)])
+        with psycopg.connect(standby.dsn(), application_name="forgotten") as reader:
+            reader.execute("SELECT * FROM t")
+            sql(primary.dsn(), "TRUNCATE t")
+            until(lambda: sql(standby.dsn(), "SELECT count(*) FROM pg_locks "
+                              "WHERE NOT granted") == [(1,)])  # fmt: skip
+            state = read(primary.dsn(), gather.flags(memory="8GB"))
+            late = tuple(replace(one, seconds=61.0) for one in state.standbys)
+            (lag,) = [
+                one for one in judged("here", replace(state, standbys=late)).findings
+                if one.id == "replication-lag"
+            ]  # fmt: skip
+            oldest, paused = lag.commands
+            rows = sql(standby.dsn(), oldest)
+            assert (reader.info.backend_pid, "idle in transaction") in [row[:2] for row in rows]
+            assert sql(standby.dsn(), paused) == [(False,)]
+            sql(standby.dsn(), "SELECT pg_wal_replay_pause()")
+            assert sql(standby.dsn(), paused) == [(True,)]

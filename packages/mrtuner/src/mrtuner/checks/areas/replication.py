@@ -25,6 +25,11 @@ _MUCH: Final = 16 * MiB
 #: Without new transactions for so long, a standby that receives nothing is stale, and a slot
 #: without a consumer for so long forgotten [s].
 _STALE: Final = 300.0
+#: Also transactions that are idle: their locks and snapshots hold up replay as well.
+_OLDEST: Final = Command(
+    "SELECT pid, state, xact_start, left(query, 100) AS query FROM pg_stat_activity "
+    "WHERE xact_start IS NOT NULL ORDER BY xact_start LIMIT 5;"
+)
 
 
 def until_full(state: State) -> float | None:
@@ -133,7 +138,7 @@ def archiving_fails(state: State) -> Iterator[Finding]:
     "replication-lag",
     judged="a standby is 1 GB of WAL or 60 s behind in replay, or does not stream",
     source="documentation: Monitoring Replication, pg_stat_replication; the limits are chosen",
-    remedy="End long queries on the standby, or give it a faster volume.",
+    remedy="End long transactions on the standby, resume its replay, or give it a faster volume.",
     needs=("standbys",),
 )
 def replication_lag(state: State) -> Iterator[Finding]:
@@ -158,10 +163,10 @@ def replication_lag(state: State) -> Iterator[Finding]:
             cost=state.of_volume(one.behind),
             basis="pg_stat_replication, now",
             remedy=(
-                Command(
-                    "SELECT pid, query FROM pg_stat_activity WHERE state = 'active';  "
-                    "-- there: long queries can hold up replay"
-                ),
+                "On the standby: an old transaction can hold up replay, even an idle one:",
+                _OLDEST,
+                "Replay may be paused there; if so, SELECT pg_wal_replay_resume() ends that:",
+                Command("SELECT pg_is_wal_replay_paused();"),
             ),
         )
 
@@ -194,12 +199,9 @@ def standby_stale(state: State) -> Iterator[Finding]:
         yield replace(
             _stale(
                 f"the last transaction that it replayed is {since} old{more}",
-                "A query that runs for long can hold up replay, as long as "
+                "A transaction that lasts for long can hold up replay, as long as "
                 "max_standby_streaming_delay allows; the oldest ones:",
-                Command(
-                    "SELECT pid, xact_start, left(query, 100) FROM pg_stat_activity "
-                    "WHERE xact_start IS NOT NULL ORDER BY 2 LIMIT 5;"
-                ),
+                _OLDEST,
             ),
             severity=Severity.TO_DO,
             consequence="it answers with old rows, and takes over only when all that is replayed",
