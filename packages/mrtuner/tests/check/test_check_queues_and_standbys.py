@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -20,6 +21,7 @@ from mrtuner.cli import main
 from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.tuning import gather
+from mrtuner.vacuum.model import HorizonBlocker
 from servers import sql
 from waiting import until
 
@@ -267,3 +269,65 @@ def test_the_idle_reader_that_holds_up_replay_is_listed(new_cluster: NewCluster)
             assert sql(standby.dsn(), paused) == [(False,)]
             sql(standby.dsn(), "SELECT pg_wal_replay_pause()")
             assert sql(standby.dsn(), paused) == [(True,)]
+
+
+def test_an_abandoned_slot_is_to_be_dropped_and_not_to_be_synchronized(
+    new_cluster: NewCluster,
+) -> None:
+    with standby_of(new_cluster(settings={"wal_level": "logical"})) as (primary, _):
+        sql(primary.dsn(), "SELECT pg_create_logical_replication_slot('news', 'pgoutput')")
+        state = read(primary.dsn(), gather.flags(memory="8GB"))
+    (slot,) = state.server.slots
+
+    def told(**given: Any) -> set[str]:
+        server = replace(state.server, slots=(replace(slot, **given),))
+        report = judged("here", replace(state, server=server), frozenset({"free-space"}))
+        return {one.id for one in report.findings}
+
+    assert told(idle=299.0) == {"slot-not-synchronized"}
+    assert told(idle=300.0) == {"consumer-gone"}
+    assert told(idle=None, active=True) == {"slot-not-synchronized"}
+    assert told(idle=9.0, status="lost") == {"slot-keeps-wal"}
+
+
+# --- the order
+
+
+def test_what_stops_somebody_now_comes_before_what_is_old(new_cluster: NewCluster) -> None:
+    """13 is out of support since 2025-11-13. All of it is to do; the queue is one of 7 s."""
+    cluster = new_cluster(13, {"wal_level": "logical"})
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE t (a int) WITH (autovacuum_enabled = off)",
+        "INSERT INTO t SELECT generate_series(1, 100000)",
+        "SELECT pg_create_logical_replication_slot('news', 'test_decoding')",
+        "SELECT pg_create_physical_replication_slot('berlin', true)",
+    )
+    with working(cluster, "report", "BEGIN; LOCK TABLE t"):
+        reads(cluster, "report", 1)
+        with working(cluster, "shop", _FAST):
+            waits(cluster, 1)
+            sessions = read(cluster.dsn(), gather.flags(memory="8GB")).sessions
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    berlin, news = state.server.slots
+    assert state.vacuum is not None
+    blocker = HorizonBlocker(
+        what="prepared transaction", name="x", age=3, seconds=300.0, remedy="", sql=None,
+        serious=True,
+    )  # fmt: skip
+    report = judged(
+        "here",
+        replace(
+            state,
+            sessions=tuple(replace(one, state_seconds=7.0) for one in sessions),
+            server=replace(state.server, slots=(berlin, replace(news, status="lost"))),
+            vacuum=replace(
+                state.vacuum, picture=replace(state.vacuum.picture, blockers=(blocker,))
+            ),
+        ),
+        frozenset({"free-space", "checksum-failures"}),
+    )
+    assert [one.id for one in report.findings if one.severity == "to do"] == [
+        "lock-queue", "slot-keeps-wal", "standby-gone", "horizon-held", "never-analyzed",
+        "version-support",
+    ]  # fmt: skip

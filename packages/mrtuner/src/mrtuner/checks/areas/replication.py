@@ -60,9 +60,9 @@ def slot_keeps_wal(state: State) -> Iterator[Finding]:
         one = kept_by(slot, state.server, full)
         if one is not None:
             also = "; if this server goes away, nothing can take over" if slot in alone else ""
-            yield replace(
-                one, cost=state.of_volume(slot.retained), consequence=one.consequence + also
-            )
+            # A lost one keeps no WAL: what it costs is its consumer.
+            size = None if slot.status == "lost" else slot.retained
+            yield replace(one, cost=state.of_volume(size), consequence=one.consequence + also)
 
 
 def unfollowed(state: State) -> tuple[Slot, ...]:
@@ -79,6 +79,11 @@ def unfollowed(state: State) -> tuple[Slot, ...]:
     )  # fmt: skip
 
 
+def unused(slot: Slot) -> bool:
+    """Whether a slot has had no consumer for so long that it is forgotten; before 17: has none."""
+    return not slot.active and (slot.idle is None or slot.idle >= _STALE)
+
+
 @check(
     "consumer-gone",
     judged="a logical slot of a primary has had no consumer for five minutes; before 17, which do "
@@ -92,8 +97,7 @@ def consumer_gone(state: State) -> Iterator[Finding]:
     catalogs are kept for it.
     """
     for one in state.server.slots:
-        used = one.active or one.temporary or one.kind != "logical"
-        if used or state.server.standby or (one.idle is not None and one.idle < _STALE):
+        if one.temporary or one.kind != "logical" or state.server.standby or not unused(one):
             continue
         if kept_by(one, state.server):
             continue

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.checks.areas.storage import from_tuning
 from mrtuner.checks.catalogue import CannotJudge, check, known_part
 from mrtuner.checks.state import State
-from mrtuner.findings import UNKNOWN, Command, Finding, Severity
+from mrtuner.findings import SLIGHT, UNKNOWN, Command, Finding, Severity
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, qualified
 from mrtuner.vacuum.text import age_words
@@ -32,6 +32,8 @@ _SOME: Final = 50_000
 _SHOWN: Final = 5
 #: How many transaction IDs may be in use. Source: documentation, Routine Vacuuming.
 _IDS: Final = 2**31
+#: The least cost of what keeps dead rows, however few so far: they pile up until it ends.
+_PILES_UP: Final = 2 * SLIGHT
 #: datconnlimit of a database whose DROP was interrupted. Source: pg_database.h.
 _INVALID: Final = -2
 
@@ -120,7 +122,7 @@ def horizon_held(state: State) -> Iterator[Finding]:
                 severity=Severity.TO_DO,
                 text=f"{one.what} keeps {one.keeps}: {one.name}{age_words(one)}",
                 consequence=_CONSEQUENCES[one.keeps],
-                cost=UNKNOWN if one.age is None else min(1.0, one.age / _IDS),
+                cost=UNKNOWN if one.age is None else min(1.0, max(_PILES_UP, one.age / _IDS)),
                 since=None if one.seconds is None else state.at - one.seconds,
                 basis="pg_stat_activity, pg_prepared_xacts and pg_replication_slots, now",
                 remedy=(one.remedy, *([Command(one.sql)] if one.sql else [])),
