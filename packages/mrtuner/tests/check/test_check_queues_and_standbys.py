@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -269,6 +270,7 @@ def test_the_idle_reader_that_holds_up_replay_is_listed(new_cluster: NewCluster)
             assert sql(standby.dsn(), paused) == [(False,)]
             sql(standby.dsn(), "SELECT pg_wal_replay_pause()")
             assert sql(standby.dsn(), paused) == [(True,)]
+            sql(standby.dsn(), "SELECT pg_wal_replay_resume()")
 
 
 def test_an_abandoned_slot_is_to_be_dropped_and_not_to_be_synchronized(
@@ -331,3 +333,60 @@ def test_what_stops_somebody_now_comes_before_what_is_old(new_cluster: NewCluste
         "lock-queue", "slot-keeps-wal", "standby-gone", "horizon-held", "never-analyzed",
         "version-support",
     ]  # fmt: skip
+
+
+# --- passwords that expire
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_password_that_expires_within_two_weeks_is_told_with_its_date(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    ((soon, told, later),) = sql(
+        cluster.dsn(),
+        "SELECT date_trunc('minute', now() + '13 days')::text, to_char(date_trunc('minute', "
+        "now() + '13 days') AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'), (now() + '15 days')::text",
+    )
+    sql(
+        cluster.dsn(),
+        f"""CREATE ROLE "a ""role" LOGIN VALID UNTIL '{soon}'""",
+        f"CREATE ROLE group_role VALID UNTIL '{soon}'",
+        f"CREATE ROLE \"v-token-app-x1Y2-1700000000\" LOGIN VALID UNTIL '{soon}'",
+        f"CREATE ROLE fine LOGIN VALID UNTIL '{later}'",
+        "CREATE ROLE never LOGIN VALID UNTIL 'infinity'",
+        "CREATE ROLE over LOGIN VALID UNTIL '4000-01-01 BC'",
+        "CREATE ROLE plain LOGIN",
+    )
+    (one,) = found(cluster.dsn(), "password-expires")
+    assert (one.severity, one.text) == (
+        "to do", f'the password of role "a ""role" expires on {told} UTC',
+    )  # fmt: skip
+    assert one.harm_in == pytest.approx(13 * 86_400, abs=70)
+    assert one.commands == ("""ALTER ROLE "a ""role" VALID UNTIL 'infinity';""",)
+    (same,) = found(cluster.dsn(user="plain"), "password-expires")
+    assert (same.text, same.commands) == (one.text, one.commands)
+    ran(cluster, one.commands[0])
+    assert "password-expires" in checked(cluster.dsn()).passed
+
+
+def test_an_expired_password_is_told_while_sessions_that_needed_it_go_on(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE ROLE app LOGIN", "CREATE ROLE plain LOGIN")
+    with psycopg.connect(cluster.dsn(user="app")):
+        time.sleep(0.01)
+        sql(cluster.dsn(), "DO $$BEGIN EXECUTE format('ALTER ROLE app VALID UNTIL %L', "
+            "clock_timestamp()); END$$")  # fmt: skip
+        (one,) = found(cluster.dsn(), "password-expires")
+        assert one.text.startswith("the password of role app expired on ")
+        assert (one.harm_in, one.evidence[0].rpartition(", ")[2]) == (0.0, "1 session now")
+        (lack,) = [each for each in checked(cluster.dsn(user="plain")).unjudged
+                   if each.name == "password-expires"]  # fmt: skip
+        assert lack.why.startswith("it is hidden whether sessions of app needed")
+        with psycopg.connect(cluster.dsn(user="app")):  # by trust: it needs none
+            assert found(cluster.dsn(), "password-expires") == []
+    until(lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_stat_activity "
+                      "WHERE usename = 'app'") == [(0,)])  # fmt: skip
+    assert "password-expires" in checked(cluster.dsn()).passed

@@ -55,6 +55,17 @@ class ConnectionLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PasswordExpiry:
+    """A role whose password expires soon, or has expired although it has sessions."""
+
+    role: str
+    expires: float  # [s since 1970]
+    told: str  # the same as a date
+    sessions: int
+    later: bool | None  # whether a session began after that, without it; None: that is hidden
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """A session that waits for a lock, holds one that others wait for, or is in a transaction.
 
@@ -278,6 +289,7 @@ class State(Added):
     vacuum: Vacuum | None
     groups: tuple[SessionGroup, ...] = ()
     limits: tuple[ConnectionLimit, ...] = ()
+    passwords: tuple[PasswordExpiry, ...] = ()
     sessions: tuple[Session, ...] = ()
     waiting: int = 0  # sessions that wait for a lock: more than `sessions` may list
     standbys: tuple[Standby, ...] = ()
