@@ -60,6 +60,8 @@ class ConnectCause(StrEnum):
     NO_DATABASE = "there is no such database"
     NO_ROLE = "there is no such user"
     NO_SLOT = "the server has no free connection"
+    DATABASE_FULL = "the database has reached its connection limit"
+    ROLE_FULL = "the role has reached its connection limit"
     STARTING = "the server is starting or stopping"
     NO_HOST = "there is no such host"
     REFUSED = "nothing is listening there"
@@ -69,10 +71,10 @@ class ConnectCause(StrEnum):
     TLS = "no TLS connection could be made"
 
 
-#: Causes that lie with the server: others who ask it have no session either.
+#: Causes that lie with the server: others who ask for the same have no session either.
 OF_THE_SERVER: Final = frozenset({
-    ConnectCause.NO_SLOT, ConnectCause.STARTING, ConnectCause.REFUSED, ConnectCause.TIMEOUT,
-    ConnectCause.CLOSED,
+    ConnectCause.NO_SLOT, ConnectCause.DATABASE_FULL, ConnectCause.ROLE_FULL,
+    ConnectCause.STARTING, ConnectCause.REFUSED, ConnectCause.TIMEOUT, ConnectCause.CLOSED,
 })  # fmt: skip
 
 #: Causes with which a server may be down; with any other, something answers there.

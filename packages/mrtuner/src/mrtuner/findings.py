@@ -43,6 +43,8 @@ class Command(str):
 
 #: The cost of what has none that can be measured: as much as half of what can be lost.
 UNKNOWN: Final = 0.5
+#: Of what makes everything a little worse and breaks nothing by itself.
+SLIGHT: Final = 0.05
 #: A time to the harm that is not known comes after one within this time, and before later ones [s].
 _SOON: Final = 7 * 86_400.0
 

@@ -157,7 +157,7 @@ def test_an_interrupted_undo_waits_if_the_login_is_refused(server: Cluster, tmp_
 
 
 @pytest.mark.parametrize(("role", "cause"), [
-    ("nobody", ConnectCause.NO_ROLE), ("crowd", ConnectCause.NO_SLOT), ("shy", None),
+    ("nobody", ConnectCause.NO_ROLE), ("crowd", ConnectCause.ROLE_FULL), ("shy", None),
 ])  # fmt: skip
 def test_a_server_that_refuses_a_login_is_not_restarted(
     server: Cluster, tmp_path: Path, role: str, cause: ConnectCause | None

@@ -196,9 +196,12 @@ def test_a_session_that_reaches_back_to_a_writer_is_not_the_one_to_end() -> None
 def test_readers_of_another_database_keep_nothing_but_shared_catalogs() -> None:
     elsewhere = session(here=False, elsewhere="x", seconds=HOUR)
     assert not seen(elsewhere)
+    (near,) = blockers([Look(sessions=[{**elsewhere, "age": 10**6, "seconds": 9.0}])])
+    assert near.name == "process 42 (shop) in database x (shared catalogs only)"
+    assert (near.serious, near.sql) == (False, None)
     (far,) = seen({**elsewhere, "age": 10**6})
-    assert far.name == "process 42 (shop) in database x (shared catalogs only)"
-    assert (far.serious, far.sql) == (False, None)
+    assert far.name == "process 42 (shop) in database x (its database and shared catalogs)"
+    assert (far.serious, far.keeps) == (True, "dead rows of another database")
 
 
 def test_a_writer_of_another_database_counts_from_when_a_snapshot_here_reaches_back_to_it() -> None:

@@ -17,6 +17,7 @@ from mrtuner.checks.state import (
     IntegerKey,
     OverdueVacuum,
     PartitionedIndex,
+    PasswordExpiry,
     Receiver,
     SequenceBehind,
     SequenceUse,
@@ -52,6 +53,7 @@ PATIENCE: Final = QueryTimeouts(statement="2s", lock="200ms")
 _PARTS: Final[dict[str, tuple[str, type[Any]]]] = {
     "groups": ("sessions_by_application", SessionGroup),
     "limits": ("connection_limits", ConnectionLimit),
+    "passwords": ("check_passwords", PasswordExpiry),
     "standbys": ("check_standbys", Standby),
     "subscriptions": ("check_subscriptions", Subscription),
     "sequences": ("check_sequences", SequenceUse),

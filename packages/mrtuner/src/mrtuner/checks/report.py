@@ -73,7 +73,7 @@ def unreachable(target: str, why: Missing, added: Added, skip: frozenset[str]) -
     """The answer for a server that should be there: that is a danger, and the rest unknown."""
     found = Finding(
         id="unreachable", severity=Severity.DANGER, text=f"the server cannot be reached: {why.why}",
-        consequence="clients have no session either, unless they come from elsewhere", harm_in=0.0,
+        consequence="clients that connect in the same way have no session either", harm_in=0.0,
         basis="an attempt to connect, now", remedy=(why.supply,) if why.supply else (),
     )  # fmt: skip
     return unread(target, why, added, skip, findings=[found])

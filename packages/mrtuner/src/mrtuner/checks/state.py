@@ -55,6 +55,17 @@ class ConnectionLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PasswordExpiry:
+    """A role whose password expires soon, or has expired although it has sessions."""
+
+    role: str
+    expires: float  # [s since 1970]
+    told: str  # the same as a date
+    sessions: int
+    later: bool | None  # whether a session began after that, without it; None: that is hidden
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """A session that waits for a lock, holds one that others wait for, or is in a transaction.
 
@@ -79,8 +90,12 @@ class Session:
         """``nightly-import (process 9733)``, or ``prepared transaction payment-17``."""
         if not self.pid:
             return f"prepared transaction {as_name(self.application)}"
+        return f"{self.called} (process {self.pid})"
+
+    @property
+    def called(self) -> str:
         given = self.application or self.role
-        return f"{as_name(given) if given else self.backend_type or '?'} (process {self.pid})"
+        return as_name(given) if given else self.backend_type or "a hidden process"
 
     @property
     def waits_for_kind(self) -> str:
@@ -118,9 +133,10 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A subscription of logical replication in this database."""
+    """A subscription of logical replication, in any database."""
 
     name: str
+    database: str
     enabled: bool
     running: bool
     errors: int | None  # since the last reset; None before 15
@@ -323,6 +339,7 @@ class State(Added):
     vacuum: Vacuum | None
     groups: tuple[SessionGroup, ...] = ()
     limits: tuple[ConnectionLimit, ...] = ()
+    passwords: tuple[PasswordExpiry, ...] = ()
     sessions: tuple[Session, ...] = ()
     waiting: int = 0  # sessions that wait for a lock: more than `sessions` may list
     standbys: tuple[Standby, ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from mrtuner.escape import printable
 from mrtuner.findings import Finding, Severity
 from mrtuner.present.text import Look, entries, paragraph
 from mrtuner.units import pretty_duration
@@ -56,12 +57,12 @@ def _finding(one: Finding, prefix: str, look: Look) -> Iterator[str]:
     yield look.painted(f"{one.severity}  {prefix}{one.text}", _STYLES[one.severity])
     yield from paragraph(f"{one.consequence}{when(one)}{since(one)} [{one.id}]", look)
     for line in one.evidence:
-        yield from paragraph(line, look, style="quiet")
+        yield from paragraph(printable(line), look, style="quiet")
     for text in one.remedy:
         if text in one.commands:
             yield f"    {text}"
         else:
-            yield from paragraph(f"→ {text}", look)
+            yield from paragraph(printable(f"→ {text}"), look)
 
 
 def when(one: Finding) -> str:

@@ -63,6 +63,18 @@ _CAUSES: Final[tuple[tuple[str, ConnectCause, str], ...]] = (
         ConnectCause.NO_ROLE,
         "Name an existing one: postgresql://user@host/dbname.",
     ),
+    *(
+        (
+            f'too many connections for {what} "',
+            cause,
+            f"Close some of its sessions, or raise its limit: ALTER {what.upper()} … CONNECTION "
+            "LIMIT. A superuser is not held to it.",
+        )
+        for what, cause in (
+            ("database", ConnectCause.DATABASE_FULL),
+            ("role", ConnectCause.ROLE_FULL),
+        )
+    ),
     (
         r"too many clients|remaining connection slots|too many connections|no more connections",
         ConnectCause.NO_SLOT,

@@ -3,7 +3,7 @@
 By the server's own rule (ComputeXidHorizons in procarray.c; before 14 GetOldestXmin), the rows of
 ordinary tables are kept for snapshots and transaction IDs of sessions and prepared transactions of
 the same database, for slots and for standbys. Those of other databases only count for the catalogs
-that all databases share.
+that all databases share, and for the oldest transaction ID of the server, by which it stops.
 
 There is one path across databases. A new snapshot reaches back to the oldest writing transaction,
 in any database (GetSnapshotData). So a long writer elsewhere keeps rows here for as long as a
@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from mrtuner.facts import Missing
 from mrtuner.vacuum.commands import drop_slot, literal
-from mrtuner.vacuum.model import HorizonBlocker, Picture
+from mrtuner.vacuum.model import HorizonBlocker, Kept, Picture
+from mrtuner.wording import as_name
 
 Row = dict[str, Any]
 
@@ -205,8 +206,8 @@ def _session_elsewhere(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
     writes, far = row["xid"] is not None, seen.far(row["age"])
     if not (far or (writes and seen.long(row)) or (whole and reached)):
         return
-    serious = reached and seen.lasts(row, far)
-    scope = "holds back snapshots here" if reached else "shared catalogs only"
+    serious = (reached or far) and seen.lasts(row, far)
+    scope = _scope(reached, serious)
     yield HorizonBlocker(
         what="session idle in transaction" if _idle(row) else "long transaction",
         name=f"{_name(row)} ({scope})",
@@ -216,8 +217,21 @@ def _session_elsewhere(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
         sql=_terminate(row) if serious else None,
         serious=serious,
         throughout=whole,
-        keeps="dead rows" if reached else "dead rows of catalogs",
+        keeps=_kept(reached, serious),
     )
+
+
+def _scope(reached: bool, serious: bool) -> str:
+    """What something in another database keeps."""
+    if reached:
+        return "holds back snapshots here"
+    return "its database and shared catalogs" if serious else "shared catalogs only"
+
+
+def _kept(reached: bool, serious: bool) -> Kept:
+    if reached:
+        return "dead rows"
+    return "dead rows of another database" if serious else "dead rows of catalogs"
 
 
 def _slot(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
@@ -259,19 +273,22 @@ def _prepared(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
     matters = seen.long(row) or seen.far(row["age"])
     if not (matters or (whole and holds)):
         return
-    scope = "" if row["here"] else " (holds back snapshots here)"
-    serious = holds and matters
+    serious = matters if holds else seen.far(row["age"])
+    scope = "" if row["here"] else f" ({_scope(reached, serious)})"
+    there = (
+        f"In database {as_name(row['database'])}: ROLLBACK PREPARED {literal(row['gid'])};"
+        if serious and not row["here"] else ""
+    )  # fmt: skip
     yield HorizonBlocker(
         what="prepared transaction",
-        name=f"{row['gid']} of {row['owner']} in {row['database']}"
-        + (scope if holds else " (shared catalogs only)"),
+        name=f"{row['gid']} of {row['owner']} in {row['database']}{scope}",
         age=row["age"],
         seconds=row["seconds"],
-        remedy=_PREPARED if holds else f"{_PREPARED} {_WRITER}",
+        remedy=" ".join(filter(None, (_PREPARED, there, "" if holds else _WRITER))),
         sql=f"ROLLBACK PREPARED {literal(row['gid'])};" if serious and row["here"] else None,
         serious=serious,
         throughout=whole,
-        keeps="dead rows" if holds else "dead rows of catalogs",
+        keeps=_kept(holds, serious),
     )
 
 

@@ -205,8 +205,11 @@ class TableReport:
     amplification: ToastAmplification | None
 
 
-#: What is kept: of all tables, of the catalogs alone, or transaction IDs that cannot be frozen.
-Kept = Literal["dead rows", "dead rows of catalogs", "transaction IDs"]
+#: What is kept: of all tables, of the catalogs alone, of another database and what all databases
+#: share, or transaction IDs that cannot be frozen.
+Kept = Literal[
+    "dead rows", "dead rows of catalogs", "dead rows of another database", "transaction IDs"
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,7 @@ _HELD: Final[dict[str, Kept]] = {
     "Vacuum cannot prevent wraparound": "transaction IDs",
     "Vacuum is held back": "dead rows",
     "Vacuum of catalogs is held back": "dead rows of catalogs",
+    "Vacuum of another database is held back": "dead rows of another database",
 }
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mrtuner.checks.areas.locks import described
+from mrtuner.checks.areas.locks import described, require_tracked
 from mrtuner.checks.catalogue import CannotJudge, check
-from mrtuner.checks.state import SessionGroup, State
+from mrtuner.checks.state import PasswordExpiry, SessionGroup, State
 from mrtuner.findings import Command, Finding, Severity
+from mrtuner.postgres.reader import SEE_STATS
 from mrtuner.postgres.reserved import RESERVED
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier
-from mrtuner.wording import as_name, plural
+from mrtuner.wording import as_name, first_few, plural
 
 CONNECTIONS: Final = "documentation: Connections and Authentication"
 #: Shares of a limit from which on it is near; chosen, not measured.
@@ -91,6 +92,60 @@ def _near(
 
 
 @check(
+    "password-expires",
+    judged="the password of a role that may log in expires within 14 days, or has expired while "
+    "its sessions go on; not if a session has begun since, nor for the roles of Vault",
+    source="documentation: CREATE ROLE, VALID UNTIL; the time is chosen",
+    remedy="Change the password with a later date, or with none.",
+    needs=("passwords",),
+    of_primary=True,
+)
+def password_expires(state: State) -> Iterator[Finding]:
+    """A password stops to work at its date: open sessions go on, and each new one is refused.
+
+    So nobody notices before the next deployment, restart or failover.
+    """
+    found = [one for one in state.passwords if one.expires > state.at or one.later is False]
+    if found:
+        yield _expiring(state, found)
+    hidden = [as_name(one.role) for one in state.passwords if one not in found and not one.later]
+    if hidden:
+        raise CannotJudge(
+            f"it is hidden whether sessions of {first_few(hidden, _SHOWN)} needed the password "
+            "that has expired",
+            SEE_STATS,
+        )
+
+
+def _expiring(state: State, found: Sequence[PasswordExpiry]) -> Finding:
+    first, *others = found
+    over = first.expires <= state.at
+    more = f", and {plural(len(others), 'other')} by {found[-1].told} UTC" if others else ""
+    return Finding(
+        id="password-expires",
+        severity=Severity.TO_DO,
+        text=f"the password of role {as_name(first.role)} {'expired' if over else 'expires'} on "
+        f"{first.told} UTC{more}",
+        consequence="a new session with it is refused from then on; open ones go on",
+        harm_in=max(0.0, first.expires - state.at),
+        cost=state.of_connections(sum(one.sessions for one in found)),
+        evidence=tuple(
+            f"role {as_name(one.role)}: {one.told} UTC, {plural(one.sessions, 'session')} now"
+            for one in found[:_SHOWN]
+        ),
+        basis="pg_roles and pg_stat_activity, now",
+        remedy=(
+            "A new password with a later date (mrtuner rotate changes it without downtime), or, if "
+            "it need not expire:",
+            *(
+                Command(f"ALTER ROLE {identifier(one.role)} VALID UNTIL 'infinity';")
+                for one in found[:_SHOWN]
+            ),
+        ),
+    )
+
+
+@check(
     "unreachable",
     judged="no session can be opened, for a reason that lies with the server: it refuses "
     "connections or has none left, is starting, or does not answer",
@@ -115,6 +170,7 @@ def idle_in_transaction(state: State) -> Iterator[Finding]:
 
     Usually an application that has forgotten to commit, or waits for something else meanwhile.
     """
+    require_tracked(state)
     found = [
         one for one in state.sessions
         if one.idle_in_transaction and (one.state_seconds or 0) >= FORGOTTEN

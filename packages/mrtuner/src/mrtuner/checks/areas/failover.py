@@ -8,7 +8,7 @@ from typing import Final
 
 from mrtuner.catalog.timers import kernel_defaults
 from mrtuner.checks.areas.connections import FORGOTTEN
-from mrtuner.checks.areas.replication import unfollowed
+from mrtuner.checks.areas.replication import unfollowed, unused
 from mrtuner.checks.catalogue import check
 from mrtuner.checks.state import Standby, State
 from mrtuner.failover.audit.check import IDLE
@@ -149,7 +149,8 @@ def standby_gone(state: State) -> Iterator[Finding]:
 
 @check(
     "slot-not-synchronized",
-    judged="a logical slot without failover = true, on a primary with a standby (17 and later)",
+    judged="a logical slot without failover = true, on a primary with a standby (17 and later); "
+    "not one that has had no consumer for five minutes",
     source="documentation: Logical Replication, Logical Replication Failover",
     remedy="Set failover = true on the subscription, and sync_replication_slots on the standby.",
     needs=("standbys", "slots"),
@@ -161,6 +162,7 @@ def slot_not_synchronized(state: State) -> Iterator[Finding]:
     slots = [
         one for one in state.server.slots
         if one.kind == "logical" and one.failover is False and not one.temporary
+        and one.status != "lost" and not unused(one)
     ]  # fmt: skip
     standby = any(one.replays for one in state.standbys)
     if state.server.standby or not standby or not slots:

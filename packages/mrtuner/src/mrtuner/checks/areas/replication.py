@@ -27,6 +27,11 @@ _MUCH: Final = 16 * MiB
 _STALE: Final = 300.0
 #: Commands that succeed and keep nothing. Source: documentation, archive_command; common advice.
 _KEEP_NOTHING: Final = frozenset({"true", "/bin/true", "/usr/bin/true", ":", "exit 0", "cd ."})
+#: Also transactions that are idle: their locks and snapshots hold up replay as well.
+_OLDEST: Final = Command(
+    "SELECT pid, state, xact_start, left(query, 100) AS query FROM pg_stat_activity "
+    "WHERE xact_start IS NOT NULL ORDER BY xact_start LIMIT 5;"
+)
 
 
 def until_full(state: State) -> float | None:
@@ -57,9 +62,9 @@ def slot_keeps_wal(state: State) -> Iterator[Finding]:
         one = kept_by(slot, state.server, full)
         if one is not None:
             also = "; if this server goes away, nothing can take over" if slot in alone else ""
-            yield replace(
-                one, cost=state.of_volume(slot.retained), consequence=one.consequence + also
-            )
+            # A lost one keeps no WAL: what it costs is its consumer.
+            size = None if slot.status == "lost" else slot.retained
+            yield replace(one, cost=state.of_volume(size), consequence=one.consequence + also)
 
 
 def unfollowed(state: State) -> tuple[Slot, ...]:
@@ -76,6 +81,11 @@ def unfollowed(state: State) -> tuple[Slot, ...]:
     )  # fmt: skip
 
 
+def unused(slot: Slot) -> bool:
+    """Whether a slot has had no consumer for so long that it is forgotten; before 17: has none."""
+    return not slot.active and (slot.idle is None or slot.idle >= _STALE)
+
+
 @check(
     "consumer-gone",
     judged="a logical slot of a primary has had no consumer for five minutes; before 17, which do "
@@ -89,8 +99,7 @@ def consumer_gone(state: State) -> Iterator[Finding]:
     catalogs are kept for it.
     """
     for one in state.server.slots:
-        used = one.active or one.temporary or one.kind != "logical"
-        if used or state.server.standby or (one.idle is not None and one.idle < _STALE):
+        if one.temporary or one.kind != "logical" or state.server.standby or not unused(one):
             continue
         if kept_by(one, state.server):
             continue
@@ -156,7 +165,7 @@ def archive_discarded(state: State) -> Iterator[Finding]:
     "replication-lag",
     judged="a standby is 1 GB of WAL or 60 s behind in replay, or does not stream",
     source="documentation: Monitoring Replication, pg_stat_replication; the limits are chosen",
-    remedy="End long queries on the standby, or give it a faster volume.",
+    remedy="End long transactions on the standby, resume its replay, or give it a faster volume.",
     needs=("standbys",),
 )
 def replication_lag(state: State) -> Iterator[Finding]:
@@ -181,10 +190,10 @@ def replication_lag(state: State) -> Iterator[Finding]:
             cost=state.of_volume(one.behind),
             basis="pg_stat_replication, now",
             remedy=(
-                Command(
-                    "SELECT pid, query FROM pg_stat_activity WHERE state = 'active';  "
-                    "-- there: long queries can hold up replay"
-                ),
+                "On the standby: an old transaction can hold up replay, even an idle one:",
+                _OLDEST,
+                "Replay may be paused there; if so, SELECT pg_wal_replay_resume() ends that:",
+                Command("SELECT pg_is_wal_replay_paused();"),
             ),
         )
 
@@ -217,12 +226,9 @@ def standby_stale(state: State) -> Iterator[Finding]:
         yield replace(
             _stale(
                 f"the last transaction that it replayed is {since} old{more}",
-                "A query that runs for long can hold up replay, as long as "
+                "A transaction that lasts for long can hold up replay, as long as "
                 "max_standby_streaming_delay allows; the oldest ones:",
-                Command(
-                    "SELECT pid, xact_start, left(query, 100) FROM pg_stat_activity "
-                    "WHERE xact_start IS NOT NULL ORDER BY 2 LIMIT 5;"
-                ),
+                _OLDEST,
             ),
             severity=Severity.TO_DO,
             consequence="it answers with old rows, and takes over only when all that is replayed",
@@ -266,17 +272,20 @@ def subscription_stopped(state: State) -> Iterator[Finding]:
         if one.running and not errors:
             continue
         told = errors if one.running else "has no worker" if one.enabled else "is disabled"
-        name = identifier(one.name)
+        name, elsewhere = identifier(one.name), one.database != state.database
+        where = f" of database {as_name(one.database)}" if elsewhere else ""
         yield Finding(
             id="subscription-stopped",
             severity=Severity.TO_KNOW if one.running else Severity.TO_DO,
-            text=f"subscription {as_name(one.name)}: {told}",
+            text=f"subscription {as_name(one.name)}{where}: {told}",
             consequence="its tables do not change, and the publisher keeps WAL for it"
             if not one.running else "each time it began again; the log says why",
             basis="pg_stat_subscription, now",
             remedy=(
                 *(["Read this server's log: it names the row or the connection that fails"]
                   if one.enabled or errors else []),
+                *([f"In database {as_name(one.database)}:"]
+                  if elsewhere and not one.enabled else []),
                 *([] if one.enabled else [Command(f"ALTER SUBSCRIPTION {name} ENABLE;")]),
             ),
         )  # fmt: skip

@@ -12,7 +12,7 @@ from mrtuner.catalog.versions import end_of_support
 from mrtuner.checks.areas.storage import advice, from_tuning
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import FileValue, State
-from mrtuner.findings import Command, Finding, Severity
+from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.notation import Unreadable, read, read_word, same
 from mrtuner.postgres.conf_file import number
 from mrtuner.postgres.model import RELOAD, Override, Setting
@@ -409,7 +409,9 @@ def version_ends(state: State) -> Iterator[Finding]:
         severity=Severity.TO_DO if over else Severity.TO_KNOW,
         text=f"support of version {state.server.major} {'ended' if over else 'ends'} on {ends}",
         consequence="security holes and bugs that corrupt data are not fixed any more",
-        harm_in=max(0.0, left * 86_400.0),
+        # What is over breaks nothing today: no reason to stand above what stops somebody now.
+        harm_in=None if over else left * 86_400.0,
+        cost=SLIGHT,
         basis="the versioning policy, and the server's clock",
         remedy=(
             "Plan the upgrade that the provider offers, or logical replication to a new server"

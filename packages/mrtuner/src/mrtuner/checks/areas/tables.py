@@ -8,7 +8,7 @@ from typing import Final
 
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import State, UnanalyzedTable, UnidentifiedTable
-from mrtuner.findings import Command, Finding, Severity
+from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import as_name, enumerated, first_few, plural
@@ -57,6 +57,7 @@ def _without_statistics(found: Sequence[UnanalyzedTable]) -> Finding:
         severity=Severity.TO_DO,
         text=f"{plural(len(found), 'table')} without statistics: {first_few(whole, _SHOWN)}",
         consequence="plans of queries on them rest on guesses",
+        cost=SLIGHT,
         evidence=tuple(
             f"{as_name(one.schema, one.name)}, "
             + (f"about {one.rows:,} rows" if one.rows else pretty_bytes(one.size or 0))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.checks.areas.storage import from_tuning
 from mrtuner.checks.catalogue import CannotJudge, check, known_part
 from mrtuner.checks.state import State
-from mrtuner.findings import UNKNOWN, Command, Finding, Severity
+from mrtuner.findings import SLIGHT, UNKNOWN, Command, Finding, Severity
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, qualified
 from mrtuner.vacuum.storage_parameters import ENABLED
@@ -43,6 +43,8 @@ _ROUNDS: Final = 3
 _SHOWN: Final = 5
 #: How many transaction IDs may be in use. Source: documentation, Routine Vacuuming.
 _IDS: Final = 2**31
+#: The least cost of what keeps dead rows, however few so far: they pile up until it ends.
+_PILES_UP: Final = 2 * SLIGHT
 #: datconnlimit of a database whose DROP was interrupted. Source: pg_database.h.
 _INVALID: Final = -2
 
@@ -112,8 +114,8 @@ def _frozen(state: State, database: str) -> Iterator[str]:
     "horizon-held",
     judged="vacuum must keep rows for an idle session of five minutes (of one minute, if its "
     "snapshot is 100,000 transactions back), one that has worked for an hour, a prepared "
-    "transaction of five minutes, or whatever else is 100,000 transactions back; or a temporary "
-    "table is older than the age at which a vacuum is forced",
+    "transaction of five minutes, or whatever else is 100,000 transactions back, in any database; "
+    "or a temporary table is older than the age at which a vacuum is forced",
     source="procarray.c, ComputeXidHorizons; autovacuum.c, do_autovacuum; the limits are chosen",
     remedy="End the session or the prepared transaction, or drop the slot.",
     needs=("sessions", "what holds back dead rows"),
@@ -133,7 +135,10 @@ def horizon_held(state: State) -> Iterator[Finding]:
                 severity=Severity.TO_DO,
                 text=f"{one.what} keeps {one.keeps}: {one.name}{age_words(one)}",
                 consequence=_CONSEQUENCES[one.keeps],
-                cost=max(kept, UNKNOWN if one.age is None else min(1.0, one.age / _IDS)),
+                cost=max(
+                    kept,
+                    UNKNOWN if one.age is None else min(1.0, max(_PILES_UP, one.age / _IDS)),
+                ),
                 since=None if one.seconds is None else state.at - one.seconds,
                 basis="pg_stat_activity, pg_prepared_xacts and pg_replication_slots, now",
                 remedy=(one.remedy, *([Command(one.sql)] if one.sql else [])),
@@ -143,6 +148,8 @@ def horizon_held(state: State) -> Iterator[Finding]:
 _CONSEQUENCES: Final[dict[Kept, str]] = {
     "dead rows": "vacuum removes no row that died since, and tables grow",
     "dead rows of catalogs": "vacuum removes no catalog row that died since, and catalogs grow",
+    "dead rows of another database": "vacuum there removes no row that died since, and the oldest "
+    "transaction ID of the server stays",
     "transaction IDs": "vacuum cannot prevent wraparound, before which the server refuses to write",
 }
 

@@ -53,5 +53,5 @@ UNION ALL
 SELECT 0, p.owner, p.database, p.gid, NULL, 'prepared', NULL, NULL, NULL, '{}',
        extract(epoch FROM clock_timestamp() - p.prepared)::float8, ''
 FROM prepared AS p
-ORDER BY state_seconds DESC NULLS LAST, pid
+ORDER BY waits_for, state_seconds DESC NULLS LAST, pid -- those that wait first
 LIMIT 300

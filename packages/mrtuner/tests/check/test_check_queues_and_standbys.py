@@ -1,0 +1,392 @@
+"""Queues behind a DDL, standbys, slots and subscriptions, and sessions that are refused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+from conftest import NewCluster
+from psycopg.pq import PGconn
+from standby_pair import standby_of
+
+from mrtuner.answers import check
+from mrtuner.checks.read import read
+from mrtuner.checks.report import CheckReport, judged
+from mrtuner.cli import main
+from mrtuner.findings import Finding
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.tuning import gather
+from mrtuner.vacuum.model import HorizonBlocker
+from servers import sql
+from waiting import until
+
+pytestmark = pytest.mark.timed
+
+
+def checked(dsn: str) -> CheckReport:
+    return check(dsn, skip=["free-space"], memory="8GB", cpus=4, storage="ssd")
+
+
+def found(dsn: str, name: str) -> list[Finding]:
+    return [one for one in checked(dsn).findings if one.id == name]
+
+
+@contextmanager
+def working(cluster: Cluster, name: str, statement: str, number: int = 1) -> Iterator[list[int]]:
+    """Sessions that all run a statement; their processes."""
+    sessions = [PGconn.connect(f"{cluster.dsn()} application_name={name}".encode())
+                for _ in range(number)]  # fmt: skip
+    try:
+        for one in sessions:
+            one.send_query(statement.encode())
+        yield [one.backend_pid for one in sessions]
+    finally:
+        sql(cluster.dsn(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            f"WHERE application_name = '{name}'")  # fmt: skip
+        for one in sessions:
+            one.finish()
+
+
+def waits(cluster: Cluster, number: int) -> None:
+    until(lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_stat_activity "
+                      "WHERE wait_event_type = 'Lock'") == [(number,)])  # fmt: skip
+
+
+def reads(cluster: Cluster, name: str, number: int) -> None:
+    until(lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity "
+                      f"AS a USING (pid) WHERE a.application_name = '{name}' AND l.granted AND "
+                      "l.relation = 't'::regclass") == [(number,)])  # fmt: skip
+
+
+_SLOW = "SELECT count(*), pg_sleep(60) FROM t"
+_FAST = "SELECT count(*) FROM t"
+_DDL = "ALTER TABLE t ADD COLUMN b int"
+
+
+def ran(cluster: Cluster, command: str) -> None:
+    with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
+        conn.execute(command.encode())
+
+
+@pytest.mark.parametrize("number", [10, 1])
+def test_readers_a_ddl_and_whoever_waits_behind_it_are_one_queue(
+    number: int, new_cluster: NewCluster
+) -> None:
+    """What frees twelve readers at once is to cancel the DDL, whoever it waits for."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE TABLE t (a int)")
+    with working(cluster, "report", _SLOW, number) as reports:
+        reads(cluster, "report", number)
+        with working(cluster, "migration", _DDL) as (ddl,):
+            waits(cluster, 1)
+            with working(cluster, "shop", _FAST, 12):
+                waits(cluster, 13)
+                (queue,) = found(cluster.dsn(), "lock-queue")
+                assert queue.severity == "danger"
+                text, _, _ = queue.text.rpartition(", the longest for ")
+                ((pid, *others), each) = sorted(reports), ", ".join(map(str, sorted(reports)))
+                if others:
+                    assert text == (
+                        "13 sessions of migration and shop wait for locks of 10 sessions of report"
+                    )
+                    assert queue.evidence[5] == "and 5 others that hold a lock"
+                    cancel = f"SELECT pg_cancel_backend(pid) FROM unnest(ARRAY[{each}]) AS pid;"
+                else:
+                    assert text.startswith(
+                        "13 sessions of migration and shop wait for a lock of report "
+                        f"(process {pid}), active for "
+                    )
+                    cancel = f"SELECT pg_cancel_backend({pid});"
+                assert "or migration gives up, for which the others wait" in queue.consequence
+                assert queue.commands == (f"SELECT pg_cancel_backend({ddl});", cancel)
+                ran(cluster, queue.commands[0])
+                until(lambda: found(cluster.dsn(), "lock-queue") == [])
+    assert sql(cluster.dsn(), "SELECT count(*) FROM pg_attribute WHERE attrelid = 't'::regclass "
+               "AND attnum > 0") == [(1,)]  # fmt: skip
+
+
+def test_all_roots_of_a_queue_are_cancelled_where_nobody_in_between_can_be(
+    new_cluster: NewCluster,
+) -> None:
+    """Twelve that want all of a table to themselves wait for three readers and each other."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE TABLE t (a int)")
+    with working(cluster, "report", _SLOW, 3) as reports:
+        reads(cluster, "report", 3)
+        with working(cluster, "shop", "BEGIN; LOCK TABLE t; COMMIT", 12):
+            waits(cluster, 12)
+            (queue,) = found(cluster.dsn(), "lock-queue")
+            each = ", ".join(map(str, sorted(reports)))
+            assert queue.text.startswith(
+                "12 sessions of shop wait for locks of 3 sessions of report"
+            )
+            assert queue.consequence.startswith("they do nothing until all of these end, and")
+            assert queue.remedy == (
+                f"SELECT pg_cancel_backend(pid) FROM unnest(ARRAY[{each}]) AS pid;",
+            )
+            ran(cluster, queue.commands[0])
+            until(lambda: found(cluster.dsn(), "lock-queue") == [])
+
+
+def test_a_forgotten_transaction_is_ended_and_the_ddl_goes_on(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE TABLE t (a int)")
+    with working(cluster, "forgotten", "BEGIN; SELECT * FROM t") as (idle,):
+        reads(cluster, "forgotten", 1)
+        with working(cluster, "migration", _DDL):
+            waits(cluster, 1)
+            with working(cluster, "shop", _FAST, 12):
+                waits(cluster, 13)
+                (queue,) = found(cluster.dsn(), "lock-queue")
+                assert queue.remedy == (f"SELECT pg_terminate_backend({idle});",)
+                ran(cluster, queue.commands[0])
+                until(lambda: found(cluster.dsn(), "lock-queue") == [])
+    assert sql(cluster.dsn(), "SELECT count(*) FROM pg_attribute WHERE attrelid = 't'::regclass "
+               "AND attnum > 0") == [(2,)]  # fmt: skip
+
+
+def test_who_is_not_tracked_is_named_without_a_time(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(18, {"track_activities": "off"})
+    sql(cluster.dsn(), "CREATE TABLE t (a int)")
+    with psycopg.connect(cluster.dsn(), application_name="forgotten") as conn:
+        conn.execute("LOCK TABLE t")
+        pid = conn.info.backend_pid
+        with working(cluster, "shop", _FAST, 10):
+            waits(cluster, 10)
+            report = checked(cluster.dsn())
+    (queue,) = [one for one in report.findings if one.id == "lock-queue"]
+    assert queue.text.startswith(
+        f"10 sessions of shop wait for a lock of forgotten (process {pid}), whose state is not "
+        "tracked (track_activities is off), the longest for "
+    )
+    assert "disabled for" not in str(queue)
+    why = {one.name: one.why for one in report.unjudged}
+    assert why["idle-in-transaction"] == "track_activities is off"
+    old = checked(new_cluster(13, {"track_activities": "off"}).dsn())
+    assert {one.name for one in old.unjudged} == {"idle-in-transaction", "lock-queue"}
+
+
+# --- troubles of another database
+
+
+@pytest.mark.parametrize("major", [14, 18])
+def test_a_subscription_of_another_database_is_told_with_it(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    nowhere = "CONNECTION 'host=127.0.0.1 port=9' PUBLICATION p WITH (connect = false)"
+    sql(cluster.dsn(), "CREATE DATABASE shop", "CREATE ROLE plain LOGIN")
+    sql(cluster.dsn("shop"), f"CREATE SUBSCRIPTION news {nowhere}")
+    (one,) = found(cluster.dsn(), "subscription-stopped")
+    assert one.text == "subscription news of database shop: is disabled"
+    assert one.remedy == ("In database shop:", 'ALTER SUBSCRIPTION "news" ENABLE;')
+    assert found(cluster.dsn(user="plain"), "subscription-stopped") == [one]
+    (here,) = found(cluster.dsn("shop"), "subscription-stopped")
+    assert here.text == "subscription news: is disabled"
+    assert here.remedy == one.commands
+    sql(cluster.dsn("shop"), "ALTER SUBSCRIPTION news SET (slot_name = NONE)")
+
+
+def test_a_prepared_transaction_of_another_database_that_is_far_back_is_told(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster(settings={"max_prepared_transactions": 2, "fsync": "off"})
+    sql(cluster.dsn(), "CREATE DATABASE shop")
+    sql(cluster.dsn("shop"), "CREATE TABLE t (a int)")
+    gid = "E'pay\\n17'"
+    sql(cluster.dsn("shop"), f"BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION {gid}")
+    assert found(cluster.dsn(), "horizon-held") == []
+    sql(cluster.dsn(), "SET synchronous_commit = off",
+        "DO $$BEGIN FOR n IN 1..100010 LOOP PERFORM txid_current(); COMMIT; END LOOP; END$$"
+    )  # fmt: skip
+    (held,) = found(cluster.dsn(), "horizon-held")
+    assert held.text.startswith(
+        "prepared transaction keeps dead rows of another database: pay\n17 of postgres in shop "
+        "(its database and shared catalogs), for "
+    )
+    assert "In database shop: ROLLBACK PREPARED E'pay\\u000a17';" in held.remedy[0]
+    assert held.commands == ()
+    told = CliRunner().invoke(main, ["check", cluster.dsn(), "--memory", "8GB"]).stdout
+    assert told.count("pay\\n17") == 1
+    sql(cluster.dsn("shop"), "ROLLBACK PREPARED E'pay\\u000a17'")
+    assert found(cluster.dsn(), "horizon-held") == []
+
+
+# --- sessions that are refused
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_database_or_a_role_that_is_full_is_not_taken_for_a_full_server(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE ROLE app LOGIN",
+        "CREATE ROLE r LOGIN CONNECTION LIMIT 0",
+        "CREATE DATABASE ldb CONNECTION LIMIT 0",
+    )
+    for dsn, kind, name in (
+        (cluster.dsn("ldb", user="app"), "database", "ldb"),
+        (cluster.dsn(user="r"), "role", "r"),
+    ):
+        (one,) = checked(dsn).findings
+        assert (one.id, one.severity) == ("unreachable", "danger")
+        assert one.text.startswith(
+            f"the server cannot be reached: the {kind} has reached its connection limit: "
+        )
+        assert one.text.endswith(f'too many connections for {kind} "{name}"')
+        assert f"ALTER {kind.upper()} … CONNECTION LIMIT" in one.remedy[0]
+
+
+# --- standbys and slots
+
+
+def test_the_idle_reader_that_holds_up_replay_is_listed(new_cluster: NewCluster) -> None:
+    """TRUNCATE waits on the standby for whoever has read the table there, without end."""
+    with standby_of(new_cluster(), max_standby_streaming_delay="-1") as (primary, standby):
+        sql(primary.dsn(), "CREATE TABLE t (a int)")
+        until(lambda: sql(standby.dsn(), "SELECT to_regclass('t') IS NOT NULL") == [(True,)])
+        with psycopg.connect(standby.dsn(), application_name="forgotten") as reader:
+            reader.execute("SELECT * FROM t")
+            sql(primary.dsn(), "TRUNCATE t")
+            until(lambda: sql(standby.dsn(), "SELECT count(*) FROM pg_locks "
+                              "WHERE NOT granted") == [(1,)])  # fmt: skip
+            state = read(primary.dsn(), gather.flags(memory="8GB"))
+            late = tuple(replace(one, seconds=61.0) for one in state.standbys)
+            (lag,) = [
+                one for one in judged("here", replace(state, standbys=late)).findings
+                if one.id == "replication-lag"
+            ]  # fmt: skip
+            oldest, paused = lag.commands
+            rows = sql(standby.dsn(), oldest)
+            assert (reader.info.backend_pid, "idle in transaction") in [row[:2] for row in rows]
+            assert sql(standby.dsn(), paused) == [(False,)]
+            sql(standby.dsn(), "SELECT pg_wal_replay_pause()")
+            assert sql(standby.dsn(), paused) == [(True,)]
+            sql(standby.dsn(), "SELECT pg_wal_replay_resume()")
+
+
+def test_an_abandoned_slot_is_to_be_dropped_and_not_to_be_synchronized(
+    new_cluster: NewCluster,
+) -> None:
+    with standby_of(new_cluster(settings={"wal_level": "logical"})) as (primary, _):
+        sql(primary.dsn(), "SELECT pg_create_logical_replication_slot('news', 'pgoutput')")
+        state = read(primary.dsn(), gather.flags(memory="8GB"))
+    (slot,) = state.server.slots
+
+    def told(**given: Any) -> set[str]:
+        server = replace(state.server, slots=(replace(slot, **given),))
+        report = judged("here", replace(state, server=server), frozenset({"free-space"}))
+        return {one.id for one in report.findings}
+
+    assert told(idle=299.0) == {"slot-not-synchronized"}
+    assert told(idle=300.0) == {"consumer-gone"}
+    assert told(idle=None, active=True) == {"slot-not-synchronized"}
+    assert told(idle=9.0, status="lost") == {"slot-keeps-wal"}
+
+
+# --- the order
+
+
+def test_what_stops_somebody_now_comes_before_what_is_old(new_cluster: NewCluster) -> None:
+    """13 is out of support since 2025-11-13. All of it is to do; the queue is one of 7 s."""
+    cluster = new_cluster(13, {"wal_level": "logical"})
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE t (a int) WITH (autovacuum_enabled = off)",
+        "INSERT INTO t SELECT generate_series(1, 100000)",
+        "SELECT pg_create_logical_replication_slot('news', 'test_decoding')",
+        "SELECT pg_create_physical_replication_slot('berlin', true)",
+    )
+    with working(cluster, "report", "BEGIN; LOCK TABLE t"):
+        reads(cluster, "report", 1)
+        with working(cluster, "shop", _FAST):
+            waits(cluster, 1)
+            sessions = read(cluster.dsn(), gather.flags(memory="8GB")).sessions
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    berlin, news = state.server.slots
+    assert state.vacuum is not None
+    blocker = HorizonBlocker(
+        what="prepared transaction", name="x", age=3, seconds=300.0, remedy="", sql=None,
+        serious=True,
+    )  # fmt: skip
+    report = judged(
+        "here",
+        replace(
+            state,
+            sessions=tuple(replace(one, state_seconds=7.0) for one in sessions),
+            server=replace(state.server, slots=(berlin, replace(news, status="lost"))),
+            vacuum=replace(
+                state.vacuum, picture=replace(state.vacuum.picture, blockers=(blocker,))
+            ),
+        ),
+        frozenset({"free-space", "checksum-failures"}),
+    )
+    assert [one.id for one in report.findings if one.severity == "to do"] == [
+        "lock-queue", "slot-keeps-wal", "standby-gone", "horizon-held", "never-analyzed",
+        "version-support",
+    ]  # fmt: skip
+
+
+# --- passwords that expire
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_password_that_expires_within_two_weeks_is_told_with_its_date(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    ((soon, told, later),) = sql(
+        cluster.dsn(),
+        "SELECT date_trunc('minute', now() + '13 days')::text, to_char(date_trunc('minute', "
+        "now() + '13 days') AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'), (now() + '15 days')::text",
+    )
+    sql(
+        cluster.dsn(),
+        f"""CREATE ROLE "a ""role" LOGIN VALID UNTIL '{soon}'""",
+        f"CREATE ROLE group_role VALID UNTIL '{soon}'",
+        f"CREATE ROLE \"v-token-app-x1Y2-1700000000\" LOGIN VALID UNTIL '{soon}'",
+        f"CREATE ROLE fine LOGIN VALID UNTIL '{later}'",
+        "CREATE ROLE never LOGIN VALID UNTIL 'infinity'",
+        "CREATE ROLE over LOGIN VALID UNTIL '4000-01-01 BC'",
+        "CREATE ROLE plain LOGIN",
+    )
+    (one,) = found(cluster.dsn(), "password-expires")
+    assert (one.severity, one.text) == (
+        "to do", f'the password of role "a ""role" expires on {told} UTC',
+    )  # fmt: skip
+    assert one.harm_in == pytest.approx(13 * 86_400, abs=70)
+    assert one.commands == ("""ALTER ROLE "a ""role" VALID UNTIL 'infinity';""",)
+    (same,) = found(cluster.dsn(user="plain"), "password-expires")
+    assert (same.text, same.commands) == (one.text, one.commands)
+    ran(cluster, one.commands[0])
+    assert "password-expires" in checked(cluster.dsn()).passed
+
+
+def test_an_expired_password_is_told_while_sessions_that_needed_it_go_on(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE ROLE app LOGIN", "CREATE ROLE plain LOGIN")
+    with psycopg.connect(cluster.dsn(user="app")):
+        time.sleep(0.01)
+        sql(cluster.dsn(), "DO $$BEGIN EXECUTE format('ALTER ROLE app VALID UNTIL %L', "
+            "clock_timestamp()); END$$")  # fmt: skip
+        (one,) = found(cluster.dsn(), "password-expires")
+        assert one.text.startswith("the password of role app expired on ")
+        assert (one.harm_in, one.evidence[0].rpartition(", ")[2]) == (0.0, "1 session now")
+        (lack,) = [each for each in checked(cluster.dsn(user="plain")).unjudged
+                   if each.name == "password-expires"]  # fmt: skip
+        assert lack.why.startswith("it is hidden whether sessions of app needed")
+        with psycopg.connect(cluster.dsn(user="app")):  # by trust: it needs none
+            assert found(cluster.dsn(), "password-expires") == []
+    until(lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_stat_activity "
+                      "WHERE usename = 'app'") == [(0,)])  # fmt: skip
+    assert "password-expires" in checked(cluster.dsn()).passed
