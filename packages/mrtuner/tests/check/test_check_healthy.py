@@ -640,5 +640,5 @@ def test_an_extension_older_than_its_server_says_how_it_is_updated(
     """As after pg_upgrade: 1.4 had neither plans nor stats_since."""
     cluster = new_cluster(18, {"shared_preload_libraries": "pg_stat_statements"})
     sql(cluster.dsn(), "CREATE EXTENSION pg_stat_statements VERSION '1.4'")
-    why = {one.name: one.supply for one in checked(cluster).unjudged}
+    why = {one.name: one.supply or "" for one in checked(cluster).unjudged}
     assert "ALTER EXTENSION pg_stat_statements UPDATE;" in why["temporary-files"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Thread
 
 import psycopg
@@ -184,14 +185,16 @@ def _forced_checkpoints(cluster: Cluster, _stack: ExitStack) -> None:
     def requested() -> int:
         return int(sql(cluster.dsn(), "SELECT num_requested FROM pg_stat_checkpointer")[0][0])
 
-    for _ in range(13):
-        before = requested()
+    def enough(number: int) -> bool:
+        return requested() >= number
+
+    for number in range(requested() + 1, requested() + 14):
         sql(
             cluster.dsn(),
             "SELECT pg_logical_emit_message(false, 'x', repeat('y', 1000000)) "
             "FROM generate_series(1, 36)",
         )
-        until(lambda before=before: requested() > before, "a checkpoint")
+        until(partial(enough, number), "a checkpoint")
 
 
 def _burnt(transactions: int) -> Planted:
