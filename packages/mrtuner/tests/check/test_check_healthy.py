@@ -197,6 +197,7 @@ OF_THE_PRIMARY = {
     "checkpoints-forced", "sequence-exhausted", "key-exhausted", "invalid-index",
     "duplicate-index", "unused-index", "never-analyzed", "wraparound", "vacuum-behind",
     "horizon-held", "subscription-stopped", "extension-outdated", "override-undoes-advice",
+    "password-expires",
 }  # fmt: skip
 
 
