@@ -256,6 +256,7 @@ def test_replay_that_holds_a_lock_is_not_to_be_terminated(new_cluster: NewCluste
         f"1 session of shop waits for a lock of replay (process {replay}), the longest for 9 s"
     )
     assert queue.remedy[0].startswith("End the transaction on the primary that has locked")
+    assert queue.evidence[0] == f"startup (process {replay}): startup"
 
 
 def test_a_logical_slot_that_no_standby_keeps_is_lost_in_a_failover(

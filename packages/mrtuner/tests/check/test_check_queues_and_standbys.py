@@ -390,3 +390,16 @@ def test_an_expired_password_is_told_while_sessions_that_needed_it_go_on(
     until(lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_stat_activity "
                       "WHERE usename = 'app'") == [(0,)])  # fmt: skip
     assert "password-expires" in checked(cluster.dsn()).passed
+
+
+def test_a_line_break_in_a_name_looks_the_same_everywhere(new_cluster: NewCluster) -> None:
+    """In the sentence and in the evidence as it is, and in the command as its code point."""
+    cluster = new_cluster(settings={"max_prepared_transactions": 2})
+    sql(cluster.dsn(), "CREATE TABLE t (a int)")
+    sql(cluster.dsn(), "BEGIN; LOCK TABLE t; PREPARE TRANSACTION E'pay\\n17'")
+    with working(cluster, "shop", _FAST, 10):
+        waits(cluster, 10)
+        told = CliRunner().invoke(main, ["check", cluster.dsn(), "--memory", "8GB"]).stdout
+        assert told.count('prepared transaction "pay\\n17"') == 2
+        sql(cluster.dsn(), "ROLLBACK PREPARED E'pay\\u000a17'")
+    assert "ROLLBACK PREPARED E'pay\\u000a17';\n" in told

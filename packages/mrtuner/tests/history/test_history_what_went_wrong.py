@@ -81,6 +81,18 @@ def test_a_lock_queue_blames_its_root_and_lasts_from_its_first_to_its_last_sampl
     )
 
 
+def test_readers_that_a_ddl_waits_for_are_one_queue(tmp_path: Path) -> None:
+    """102 waits for three readers, of which one ends before the others, and 103 for it."""
+    queue = [
+        sessions(second, (102, "99,100,101" if second < BEGIN + 607 else "99,101"), (103, "102"))
+        for second in range(BEGIN + 600, BEGIN + 611)
+    ]
+    (told,) = recorded(tmp_path, *queue, sessions(BEGIN + 900))
+    assert told[18:] == (
+        "2 sessions of shop waited for a lock that process 101 and 2 others held for at least 10 s"
+    )
+
+
 def test_a_wait_of_four_seconds_is_nothing_and_two_queues_are_two(tmp_path: Path) -> None:
     short = [sessions(second, (102, "101")) for second in range(BEGIN + 100, BEGIN + 105)]
     first = [sessions(second, (102, "101")) for second in range(BEGIN + 200, BEGIN + 211)]

@@ -26,6 +26,8 @@ from mrtuner.wording import as_name, cut, enumerated, plural
 
 #: A row of the source `sessions`, and when it was sampled.
 _Seen = tuple[datetime, Mapping[str, Any]]
+#: When a process was seen to wait.
+_Wait = tuple[datetime, int]
 #: A queue this long is worth a sentence.
 _QUEUE: Final = timedelta(seconds=5)
 #: Who holds a lock is looked for this long around the queue: short idle transactions are not seen.
@@ -58,13 +60,37 @@ def lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
             elif row["wait_event"] is None or row["wait_event"] in STOPPING:
                 for root in roots(blocked[str(row["pid"])], blocked):
                     waiting[root].append((at, row))
+    found = []
     for root, seen in waiting.items():
         queues = [
             one for one in map(_Queue, divided(seen, timedelta(0), _covered))
             if one.end - one.begin >= _QUEUE
         ]  # fmt: skip
-        for several in divided(queues, AGAIN, lambda one: (one.begin, one.end)):
-            yield _told(history, about, root, several, idle[root])
+        found += [
+            (root, several) for several in divided(queues, AGAIN, lambda one: (one.begin, one.end))
+        ]
+    for at_root, several in _merged(found):
+        yield _told(history, about, at_root, several, idle[at_root[0]])
+
+
+def _merged(
+    found: Sequence[tuple[str, Sequence[_Queue]]],
+) -> Iterator[tuple[Sequence[str], Sequence[_Queue]]]:
+    """Yield processes and their queues: one queue, if whoever waited for one of them waited for the
+    other as well, as a DDL does for ten readers.
+    """
+    merged: list[tuple[list[str], Sequence[_Queue]]] = []
+    known: dict[_Wait, list[tuple[set[_Wait], list[str]]]] = defaultdict(list)
+    for root, queues in sorted(found, key=lambda one: (-sum(len(q.seen) for q in one[1]), one[0])):
+        waits = {(at, row["pid"]) for queue in queues for at, row in queue.seen}
+        larger = next((one for one in known[next(iter(waits))] if waits <= one[0]), None)
+        if larger is not None:
+            larger[1].append(root)
+            continue
+        merged.append(([root], queues))
+        for wait in waits:
+            known[wait].append((waits, merged[-1][0]))
+    yield from merged
 
 
 def _covered(one: _Seen) -> tuple[datetime, datetime]:
@@ -107,7 +133,7 @@ def _by_time(
 
 
 def _told(
-    history: History, about: HistoryPeriod, root: str, queues: Sequence[_Queue],
+    history: History, about: HistoryPeriod, at_root: Sequence[str], queues: Sequence[_Queue],
     idle: Sequence[_Seen],
 ) -> Incident:  # fmt: skip
     begin, end = queues[0].begin, queues[-1].end
@@ -116,11 +142,12 @@ def _told(
     who = sorted({_name(row) or "?" for _, row in waits})
     holder = next((row for at, row in idle if begin - _AROUND <= at <= end + _AROUND), None)
     if holder is None:
-        holder = _seen_working(history, about, root, begin, end)
+        holder = _seen_working(history, about, at_root[0], begin, end)
+    others = f" and {plural(len(at_root) - 1, 'other')}" if at_root[1:] else ""
     return Incident(
         kind="lock queue", begin=begin, end=end, screen="moment",
         text=f"{plural(most, 'session')} of {enumerated(who[:3])} waited for a lock that "
-        f"{_holder(history, root, holder)} held{_times(queues)}",
+        f"{_holder(history, at_root[0], holder)}{others} held{_times(queues)}",
     )  # fmt: skip
 
 
