@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -203,7 +204,7 @@ def test_what_autovacuum_does_in_its_next_round_is_only_to_know(
     "off",
     [
         "ALTER TABLE staging SET (autovacuum_enabled = f)",
-        "ALTER TABLE staging SET (autovacuum_analyze_threshold = 2000)",
+        "ALTER TABLE staging SET (autovacuum_analyze_threshold = 2e3)",
         "SELECT pg_stat_reset()",  # its changes are not known any more
     ],
 )
@@ -217,6 +218,7 @@ def test_what_autovacuum_will_not_analyze_is_to_do(off: str, new_cluster: NewClu
     counted(cluster.dsn(), off)
     (one,) = found(cluster, "never-analyzed")
     assert one.severity == "to do"
+    assert one.evidence[0].endswith("autovacuum_enabled is off") == ("enabled" in off)
 
 
 def test_dead_rows_that_were_there_for_three_rounds_are_overdue(new_cluster: NewCluster) -> None:
@@ -228,7 +230,7 @@ def test_dead_rows_that_were_there_for_three_rounds_are_overdue(new_cluster: New
     (one,) = state.overdue
     assert one.before == 70_000
 
-    def severity(**changed: object) -> str:
+    def severity(**changed: Any) -> str:
         again = replace(state, overdue=(replace(one, **changed),))
         (told,) = [one for one in judged("", again).findings if one.id == "vacuum-behind"]
         return told.severity
