@@ -242,6 +242,20 @@ def test_dead_rows_that_were_there_for_three_rounds_are_overdue(new_cluster: New
     assert severity(busy=True) == "to do"
 
 
+def test_what_is_overdue_and_what_is_only_due_are_told_apart(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(settings=_LATER)
+    counted(
+        cluster.dsn(), *_FILLED, "ALTER TABLE u SET (autovacuum_enabled = no)",
+        "CREATE TABLE more (x int)", "INSERT INTO more SELECT generate_series(1, 90000)",
+        "ANALYZE more", "UPDATE more SET x = 1",
+    )  # fmt: skip
+    overdue, due = found(cluster, "vacuum-behind")
+    assert (overdue.severity, due.severity) == ("to do", "to know")
+    assert overdue.text.endswith("overdue on 1 table, with up to 70,000 dead rows (public.u)")
+    assert due.text.endswith("is due on 1 table, with up to 90,000 dead rows (public.more)")
+    assert overdue.commands[1:] == ('VACUUM "public"."u";',)
+
+
 def test_autovacuum_that_is_off_for_a_table_or_its_toast_is_named_and_put_right(
     new_cluster: NewCluster,
 ) -> None:
