@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -203,7 +204,7 @@ def test_what_autovacuum_does_in_its_next_round_is_only_to_know(
     "off",
     [
         "ALTER TABLE staging SET (autovacuum_enabled = f)",
-        "ALTER TABLE staging SET (autovacuum_analyze_threshold = 2000)",
+        "ALTER TABLE staging SET (autovacuum_analyze_threshold = 2e3)",
         "SELECT pg_stat_reset()",  # its changes are not known any more
     ],
 )
@@ -217,6 +218,7 @@ def test_what_autovacuum_will_not_analyze_is_to_do(off: str, new_cluster: NewClu
     counted(cluster.dsn(), off)
     (one,) = found(cluster, "never-analyzed")
     assert one.severity == "to do"
+    assert one.evidence[0].endswith("autovacuum_enabled is off") == ("enabled" in off)
 
 
 def test_dead_rows_that_were_there_for_three_rounds_are_overdue(new_cluster: NewCluster) -> None:
@@ -228,7 +230,7 @@ def test_dead_rows_that_were_there_for_three_rounds_are_overdue(new_cluster: New
     (one,) = state.overdue
     assert one.before == 70_000
 
-    def severity(**changed: object) -> str:
+    def severity(**changed: Any) -> str:
         again = replace(state, overdue=(replace(one, **changed),))
         (told,) = [one for one in judged("", again).findings if one.id == "vacuum-behind"]
         return told.severity
@@ -238,6 +240,20 @@ def test_dead_rows_that_were_there_for_three_rounds_are_overdue(new_cluster: New
     assert severity(seconds=10_801.0) == "to do"
     assert severity(seconds=10_801.0, before=14_000) == "to know"  # 50 + 20 % of 70,000 start it
     assert severity(busy=True) == "to do"
+
+
+def test_what_is_overdue_and_what_is_only_due_are_told_apart(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(settings=_LATER)
+    counted(
+        cluster.dsn(), *_FILLED, "ALTER TABLE u SET (autovacuum_enabled = no)",
+        "CREATE TABLE more (x int)", "INSERT INTO more SELECT generate_series(1, 90000)",
+        "ANALYZE more", "UPDATE more SET x = 1",
+    )  # fmt: skip
+    overdue, due = found(cluster, "vacuum-behind")
+    assert (overdue.severity, due.severity) == ("to do", "to know")
+    assert overdue.text.endswith("overdue on 1 table, with up to 70,000 dead rows (public.u)")
+    assert due.text.endswith("is due on 1 table, with up to 90,000 dead rows (public.more)")
+    assert overdue.commands[1:] == ('VACUUM "public"."u";',)
 
 
 def test_autovacuum_that_is_off_for_a_table_or_its_toast_is_named_and_put_right(

@@ -239,6 +239,7 @@ class UnanalyzedTable:
     size: int | None  # bytes; None: it is partitioned, or locked
     partitioned: bool
     readable: bool  # whether it is known that it has rows, and no statistics
+    off: bool  # whether autovacuum is off for it
     awaited: bool  # whether autovacuum will analyze it in its next round
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import floor
 from typing import Final
 
@@ -57,7 +57,7 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
             basis="pg_sequences, now",
             remedy=(
                 Command(f"ALTER SEQUENCE {sequence} AS bigint {end};"),
-                *(_widened(state, *filled, domain=one.domain) if one.narrow else []),
+                *(_widened(state, filled, one.domain) if one.narrow else []),
             ),
         )  # fmt: skip
     if hidden:
@@ -132,7 +132,7 @@ def key_exhausted(state: State) -> Iterator[Finding]:
             consequence="then every INSERT of a higher number fails: out of range",
             cost=share,
             basis="pg_stats, as of the last ANALYZE of the table",
-            remedy=tuple(_widened(state, one.schema, one.table, one.column, one.domain)),
+            remedy=tuple(_widened(state, (one.schema, one.table, one.column), one.domain)),
         )
     if hidden:
         raise CannotJudge(
@@ -142,12 +142,15 @@ def key_exhausted(state: State) -> Iterator[Finding]:
         )
 
 
-def _widened(
-    state: State, schema: str, table: str, column: str, domain: str | None
-) -> Iterator[str]:
-    """The commands that make a column bigint, with those of the columns that reference it."""
-    place = (schema, table, column)
-    users = next((one for one in state.users if (one.schema, one.table, one.column) == place), None)
+def _widened(state: State, place: Sequence[str], domain: str | None) -> Iterator[str]:
+    """The commands that make a column bigint, with those of the columns that reference it.
+
+    `place` is its schema, its table and its name.
+    """
+    schema, table, _ = place
+    users = next(
+        (one for one in state.users if (one.schema, one.table, one.column) == tuple(place)), None
+    )
     if users and users.partitions:
         yield (
             f"Copy {identifier(schema)}.{identifier(table)} into a new table whose column is "

@@ -62,6 +62,7 @@ def _without_statistics(found: Sequence[UnanalyzedTable]) -> Finding:
             f"{as_name(one.schema, one.name)}, "
             + (f"about {one.rows:,} rows" if one.rows else pretty_bytes(one.size or 0))
             + (", partitioned: autovacuum does not analyze it" if one.partitioned else "")
+            + (", autovacuum_enabled is off" if one.off else "")
             for one in found[:_SHOWN]
         ),
         basis="pg_class and pg_stat_user_tables, now",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.checks.areas.storage import from_tuning
@@ -172,41 +172,51 @@ def vacuum_behind(state: State) -> Iterator[Finding]:
     """
     found = _vacuum(state)
     late = _late(state)
+    settled = [one for one in late if one.settled]
+    if settled:
+        yield _behind(state, settled, f"a vacuum is overdue on {_most(settled)}")
+    if fresh := [one for one in late if not one.settled]:
+        nap = pretty_duration(float(state.setting("autovacuum_naptime") or 60))
+        yield replace(
+            _behind(state, fresh, f"a vacuum is due on {_most(fresh)}"),
+            severity=Severity.TO_KNOW,
+            consequence=f"{_GROWS}, until autovacuum has come, as a rule within {nap}",
+        )
     used = found.capacity.used or 0.0
-    if not late and used <= 1:
+    if settled or used <= 1:
         return
     needs = f"vacuum needs {used:.1f} times what its cost limit allows"
-    if not late and not found.recorded and _counted_for(found) < _DAY:
+    if not found.recorded and _counted_for(found) < _DAY:
         counted = pretty_duration(_counted_for(found))
         raise CannotJudge(
             f"{needs}, at the pace of {counted} of statistics",
             "Ask again when they are a day old, or measure: mrtuner vacuum --watch 15m.",
         )
-    settled = [one for one in late if one.settled]
-    text, consequence = needs, "tables and indexes grow, and queries read dead rows"
-    if late:
-        first = late[0]
-        text = (
-            f"a vacuum is overdue on {plural(len({one.table.oid for one in late}), 'table')}, with "
-            f"up to {first.dead:,} dead rows ({first.name})"
-        )
-    if late and not settled and used <= 1:
-        text = text.replace("overdue", "due", 1)
-        nap = pretty_duration(float(state.setting("autovacuum_naptime") or 60))
-        consequence += f", until autovacuum has come, as a rule within {nap}"
-    yield Finding(
+    yield replace(_behind(state, [], needs), cost=1 - 1 / used)
+
+
+_GROWS: Final = "tables and indexes grow, and queries read dead rows"
+
+
+def _most(late: Sequence[_Late]) -> str:
+    tables = plural(len({one.table.oid for one in late}), "table")
+    return f"{tables}, with up to {late[0].dead:,} dead rows ({late[0].name})"
+
+
+def _behind(state: State, late: Sequence[_Late], text: str) -> Finding:
+    return Finding(
         id="vacuum-behind",
-        severity=Severity.TO_DO if settled or used > 1 else Severity.TO_KNOW,
+        severity=Severity.TO_DO,
         text=text,
-        consequence=consequence,
-        cost=max((one.share for one in late), default=1 - 1 / (used or 1)),
+        consequence=_GROWS,
+        cost=max((one.share for one in late), default=UNKNOWN),
         evidence=tuple(
             f"{one.name}: {one.dead:,} dead rows of {one.live:,} live; a vacuum is due at "
             f"{one.due:,.0f}" + (f"; {one.option} is off" if one.off else "")
             for one in late[:_SHOWN]
         ),
         basis="pg_stat_all_tables, now; rates are those of each table's busiest day in the history"
-        if found.recorded
+        if _vacuum(state).recorded
         else "pg_stat_all_tables, counters since the last reset",
         remedy=tuple(_caught_up(state, late)),
     )

@@ -33,7 +33,7 @@ WITH RECURSIVE holds AS (
         SELECT n.nspname AS table_schema, r.relname AS table, a.attname AS column,
                format_type(h.base, NULL) AS type,
                CASE WHEN h.base <> h.type THEN format_type(h.type, NULL) END AS domain,
-               h.most, bool_or(EXISTS (
+               h.most, bool_or(s.cycles AND EXISTS (
                    SELECT FROM pg_catalog.pg_index AS i
                    WHERE i.indrelid = t.oid AND i.indisunique AND i.indnkeyatts = 1
                      AND i.indkey[0] = a.attnum AND i.indpred IS NULL

@@ -11,7 +11,8 @@ WITH RECURSIVE uncounted AS MATERIALIZED (
                     WHERE l.relation IS NOT NULL AND l.mode = 'AccessExclusiveLock'
                       AND d.datname = current_database()
                 ) THEN pg_relation_size(c.oid) END AS size,
-           coalesce(o.enabled, true)
+           o.enabled IS FALSE AS off,
+           o.enabled IS NOT FALSE
            AND s.n_mod_since_analyze > coalesce(
                o.threshold, current_setting('autovacuum_analyze_threshold')::bigint) AS awaited
     FROM pg_catalog.pg_class AS c
@@ -19,7 +20,7 @@ WITH RECURSIVE uncounted AS MATERIALIZED (
     JOIN pg_catalog.pg_stat_user_tables AS s ON s.relid = c.oid
     CROSS JOIN LATERAL (
         SELECT bool_and(option_value::bool) FILTER (WHERE option_name = 'autovacuum_enabled') AS enabled,
-               max(option_value::bigint) FILTER (WHERE option_name = 'autovacuum_analyze_threshold')
+               max(option_value::numeric) FILTER (WHERE option_name = 'autovacuum_analyze_threshold')
                    AS threshold
         FROM pg_options_to_table(c.reloptions)
     ) AS o
@@ -43,7 +44,7 @@ WITH RECURSIVE uncounted AS MATERIALIZED (
     HAVING sum(c.reltuples) >= 10000
 )
 SELECT schema, name, rows, size, false AS partitioned, rows >= 1000 OR size IS NOT NULL AS readable,
-       awaited AND a.comes AS awaited
+       off, awaited AND a.comes AS awaited
 FROM uncounted
 CROSS JOIN (
     SELECT current_setting('autovacuum')::bool AND current_setting('track_counts')::bool
@@ -53,8 +54,8 @@ CROSS JOIN (
 WHERE rows >= 1000 OR size IS NULL OR size >= 1048576
 UNION ALL
 SELECT n.nspname, c.relname, p.rows, NULL, true,
-       seen.readable, false -- before 14
-       true, false -- since 14
+       seen.readable, false, false -- before 14
+       true, false, false -- since 14
 FROM partitioned AS p
 JOIN pg_catalog.pg_class AS c ON c.oid = p.root
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
