@@ -32,13 +32,13 @@ def _whose(one: Override) -> str:
 
 
 def reset(one: Override, then: str = "") -> Command:
-    """The statement that takes it back."""
+    """The statement that takes a known parameter's back."""
     target = (
         f"ROLE {identifier(one.role)}" if one.role
         else f"DATABASE {identifier(one.database)}" if one.database else "ROLE ALL"
     )  # fmt: skip
     inside = f" IN DATABASE {identifier(one.database)}" if one.role and one.database else ""
-    return Command(f"ALTER {target}{inside} RESET {identifier(one.name)};{then}")
+    return Command(f"ALTER {target}{inside} RESET {one.name};{then}")
 
 
 def resets(server: Server, found: Sequence[Override]) -> tuple[str, ...]:

@@ -84,8 +84,8 @@ def _over_sql(conn: Connection, start: NextStart, standbys: Sequence[Standby]) -
             places = dict(_not_there(conn, start))
             problems += filter(None, (*lines, *_certificates(conn, start), *places.values()))
             unchecked += ["whether pg_hba.conf has errors"] if None in lines else []
-            names = [name for name, one in places.items() if one is None]
-            unchecked += [f"whether it starts with {', '.join(names)}"] if names else []
+            if untried := [name for name, one in places.items() if one is None]:
+                unchecked.append(f"whether it starts with {', '.join(untried)}")
     problems += [*_sessions(start, facts), *_in_use(start, facts), *_contradictions(start, facts)]
     problems += would_pause(conn, start, standbys)
     if start.unseen:
@@ -252,6 +252,7 @@ def _certificates(conn: Connection, start: NextStart) -> Iterator[LeftAlone]:
 def _not_there(conn: Connection, start: NextStart) -> Iterator[tuple[str, LeftAlone | None]]:
     """Places that a start would miss, by the parameter; None if that cannot be found out."""
     pid, data = postmaster_of(conn), PurePosixPath(start.text("data_directory"))
+    there: bool | None
     hba_file = _next_hba_file(conn, start)
     if hba_file is not None and not (there := start_places.opens(conn, hba_file)):
         why = f"hba_file = {hba_file}, which the server cannot read"
@@ -260,8 +261,7 @@ def _not_there(conn: Connection, start: NextStart) -> Iterator[tuple[str, LeftAl
         text = start.text(name)
         if not start.concerns(name) or text == start_places.HARMLESS.get(name):
             continue
-        there: bool | None = None
-        why = ""
+        there, why = None, ""
         if name == "listen_addresses":
             there = start_places.may_listen(pid, elements(text))
             why = f"{name} = {text}, and the machine has no such address"
