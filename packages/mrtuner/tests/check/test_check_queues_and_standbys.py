@@ -175,7 +175,7 @@ def test_who_is_not_tracked_is_named_without_a_time(new_cluster: NewCluster) -> 
 # --- troubles of another database
 
 
-@pytest.mark.parametrize("major", [14, 18])
+@pytest.mark.parametrize("major", [14, pytest.param(18, marks=pytest.mark.slow)])
 def test_a_subscription_of_another_database_is_told_with_it(
     major: int, new_cluster: NewCluster
 ) -> None:
@@ -221,7 +221,7 @@ def test_a_prepared_transaction_of_another_database_that_is_far_back_is_told(
 # --- sessions that are refused
 
 
-@pytest.mark.parametrize("major", [13, 18])
+@pytest.mark.parametrize("major", [pytest.param(13, marks=pytest.mark.slow), 18])
 def test_a_database_or_a_role_that_is_full_is_not_taken_for_a_full_server(
     major: int, new_cluster: NewCluster
 ) -> None:
@@ -338,7 +338,7 @@ def test_what_stops_somebody_now_comes_before_what_is_old(new_cluster: NewCluste
 # --- passwords that expire
 
 
-@pytest.mark.parametrize("major", [13, 18])
+@pytest.mark.parametrize("major", [pytest.param(13, marks=pytest.mark.slow), 18])
 def test_a_password_that_expires_within_two_weeks_is_told_with_its_date(
     major: int, new_cluster: NewCluster
 ) -> None:
