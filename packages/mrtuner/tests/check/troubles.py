@@ -570,14 +570,14 @@ TROUBLES = (
         id="override-undoes-advice", severity="to know",
         plant=_sql("CREATE ROLE report", "ALTER ROLE report SET random_page_cost = 9"),
         says="random_page_cost is 9 for role report; the advice for the server is 1.1",
-        remedy='ALTER ROLE "report" RESET "random_page_cost";', heals=True,
+        remedy='ALTER ROLE "report" RESET random_page_cost;', heals=True,
     ),
     Trouble(
         id="override-undoes-advice", severity="to know",
         plant=_sql("CREATE ROLE report", "ALTER ROLE report SET random_page_cost = 9",
                    "ALTER SYSTEM SET random_page_cost = 1.1", "SELECT pg_reload_conf()"),
         says="random_page_cost is 9 for role report; the advice for the server is 1.1",
-        remedy='ALTER ROLE "report" RESET "random_page_cost";', heals=True,
+        remedy='ALTER ROLE "report" RESET random_page_cost;', heals=True,
     ),
     Trouble(
         id="extension-outdated", severity="to do", heals=True,
