@@ -197,7 +197,7 @@ OF_THE_PRIMARY = {
     "checkpoints-forced", "sequence-exhausted", "key-exhausted", "invalid-index",
     "duplicate-index", "unused-index", "never-analyzed", "wraparound", "vacuum-behind",
     "horizon-held", "subscription-stopped", "extension-outdated", "override-undoes-advice",
-    "replica-identity-missing", "sequence-behind",
+    "replica-identity-missing",
     "password-expires",
 }  # fmt: skip
 

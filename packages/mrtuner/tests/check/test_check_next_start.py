@@ -51,6 +51,19 @@ def test_a_line_of_pg_hba_conf(major: int, new_cluster: NewCluster) -> None:
     fails(cluster)
 
 
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_line_for_tls_alone_is_only_a_warning(major: int, new_cluster: NewCluster) -> None:
+    """The server notes an error of it, and starts with it all the same."""
+    cluster = new_cluster(major)
+    with (cluster.data / "pg_hba.conf").open("a") as file:
+        file.write("hostssl all all 0.0.0.0/0 scram-sha-256\n")
+    sql(cluster.dsn(), "SELECT pg_reload_conf()")
+    ((error,),) = sql(cluster.dsn(), "SELECT error FROM pg_hba_file_rules WHERE error <> ''")
+    assert "SSL" in error
+    assert "next-start" in checked(cluster).passed
+    cluster.restart()
+
+
 def test_ssl_without_a_certificate(new_cluster: NewCluster) -> None:
     """Neither the line that nobody has reloaded, nor the reload, is noticed by the server."""
     cluster = new_cluster(18)

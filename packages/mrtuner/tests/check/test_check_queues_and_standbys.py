@@ -392,6 +392,27 @@ def test_an_expired_password_is_told_while_sessions_that_needed_it_go_on(
     assert "password-expires" in checked(cluster.dsn()).passed
 
 
+def test_a_process_of_the_server_is_no_session_of_its_role(new_cluster: NewCluster) -> None:
+    """The launcher of logical replication belongs to the first superuser."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE ROLE admin SUPERUSER LOGIN",
+        "ALTER ROLE postgres VALID UNTIL '2020-01-01'")  # fmt: skip
+    assert "password-expires" in checked(cluster.dsn(user="admin")).passed
+
+
+def test_what_holds_an_advisory_lock_is_ended_since_cancelling_keeps_it(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster()
+    holds = "SELECT pg_advisory_lock(7), pg_sleep(60)"
+    with working(cluster, "first", holds) as (pid,), working(cluster, "next", holds, 10):
+        waits(cluster, 10)
+        (one,) = found(cluster.dsn(), "lock-queue")
+        assert one.commands == (f"SELECT pg_terminate_backend({pid});",)
+        ran(cluster, *one.commands)
+        waits(cluster, 9)
+
+
 def test_a_line_break_in_a_name_looks_the_same_everywhere(new_cluster: NewCluster) -> None:
     """In the sentence and in the evidence as it is, and in the command as its code point."""
     cluster = new_cluster(settings={"max_prepared_transactions": 2})

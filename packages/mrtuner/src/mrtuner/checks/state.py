@@ -162,20 +162,6 @@ class SequenceUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SequenceBehind:
-    """A sequence whose next number the column that it fills has already."""
-
-    schema: str
-    name: str
-    table_schema: str
-    table: str
-    column: str
-    readable: bool  # else it may be so
-    next: int | None
-    highest: int | None  # number that the last ANALYZE saw
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class IntegerKey:
     """A unique integer column that no sequence fills."""
 
@@ -225,6 +211,7 @@ class PartitionedIndex:
     schema: str
     table: str
     name: str
+    enforces: bool  # whether it belongs to a constraint
     #: Schema and name of each partition, then of an index that can be attached, or None.
     lacking: Sequence[tuple[str, str, str | None, str | None]]
 
@@ -248,7 +235,6 @@ class OverdueVacuum:
     """A table with many dead rows, as VACUUM or ANALYZE left it when one last came."""
 
     oid: int
-    before: int  # dead rows then, at least
     seconds: float | None  # since then; None: never
     busy: bool  # whether every worker of autovacuum is at work
 
@@ -347,7 +333,6 @@ class State(Added):
     receiver: Receiver | None = None  # None: it is a primary
     subscriptions: tuple[Subscription, ...] = ()
     sequences: tuple[SequenceUse, ...] = ()
-    behind: tuple[SequenceBehind, ...] = ()
     keys: tuple[IntegerKey, ...] = ()
     users: tuple[ColumnUsers, ...] = ()
     indexes: tuple[Index, ...] = ()

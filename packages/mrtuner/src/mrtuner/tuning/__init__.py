@@ -129,6 +129,8 @@ def _unchecked(
 ) -> Iterator[Missing]:
     if start is None:
         return
+    from mrtuner.change.settings.start_check import HBA
+
     lacking, needed = list(start.unchecked), shared_at_start(start)
     if situation.memory is None and needed > GiB:
         lacking.append(f"whether the machine has {pretty_bytes(needed)} of shared memory")
@@ -137,7 +139,13 @@ def _unchecked(
         lacking.append("whether there are enough huge pages")
     if lacking:
         why = f"not checked: {enumerated(lacking)}"
-        yield Missing(NEXT_START, why, hint="Restart at a time of your own, or undo the change.")
+        yield Missing(NEXT_START, why, hint=_SEE_HBA if HBA in lacking else _OWN_TIME)
+
+
+_SEE_HBA: Final = (
+    "GRANT SELECT ON pg_hba_file_rules, and EXECUTE ON FUNCTION pg_hba_file_rules(), to the role."
+)
+_OWN_TIME: Final = "Restart at a time of your own, or undo the change."
 
 
 def _finish(

@@ -94,15 +94,16 @@ def _durable(server: Server) -> Iterator[str]:
 
 
 def _switched(situation: Situation, server: Server, name: str, *switches: str) -> Iterator[Finding]:
+    cost = 1.0 if name == "durability-off" else UNKNOWN  # all data, or room and time
     for one in switches:
         right, harm = _MUST_BE[one]
         hidden = situation.origins.get(one) in OF_OUR_SESSION
         if not hidden and situation.running.get(one, right) != right:
             remedy = server.platform.remedy(**{one: right})
-            yield _danger(name, f"{one} is {situation.running[one]}", harm, remedy, cost=1.0)
+            yield _danger(name, f"{one} is {situation.running[one]}", harm, remedy, cost=cost)
         if found := switched(server, one, "off" if right == "on" else "on"):
             text = f"{one} is {found[0].value} for {whose(*found)}"
-            yield _danger(name, text, harm, *resets(server, found), cost=1.0)
+            yield _danger(name, text, harm, *resets(server, found), cost=cost)
 
 
 def _more_memory_than_there_is(
@@ -161,9 +162,9 @@ def _more_shared_memory_than_there_is(
     if needed and memory and needed > memory.size:
         yield _danger(
             "next-start",
-            "the server will not start again",
             f"the settings that wait for a restart need {pretty_bytes(needed)} of shared memory, "
             f"and there are {pretty_bytes(memory.size)}",
+            "the server does not start again, or is killed once it has used them",
             "Take them back in the files, before anything restarts the server",
             cost=1.0,
         )

@@ -83,7 +83,7 @@ def _over_sql(conn: Connection, start: NextStart, standbys: Sequence[Standby]) -
             lines = list(_hba_lines(conn, start))
             places = dict(_not_there(conn, start))
             problems += filter(None, (*lines, *_certificates(conn, start), *places.values()))
-            unchecked += ["whether pg_hba.conf has errors"] if None in lines else []
+            unchecked += [HBA] if None in lines else []
             if untried := [name for name, one in places.items() if one is None]:
                 unchecked.append(f"whether it starts with {', '.join(untried)}")
     problems += [*_sessions(start, facts), *_in_use(start, facts), *_contradictions(start, facts)]
@@ -287,6 +287,8 @@ def _not_there(conn: Connection, start: NextStart) -> Iterator[tuple[str, LeftAl
             yield "logging_collector", None
 
 
+#: What a role without privileges on pg_hba_file_rules cannot find out.
+HBA: Final = "whether pg_hba.conf has errors"
 _TAKE_BACK: Final = "Correct it in the files, before anything restarts the server."
 
 

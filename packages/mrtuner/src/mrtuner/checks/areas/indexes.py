@@ -55,6 +55,14 @@ def invalid_index(state: State) -> Iterator[Finding]:
         )
 
 
+_INDEX: Final = (
+    "Create it, with CREATE INDEX CONCURRENTLY, or ON ONLY where a partition is partitioned itself,"
+)
+_CONSTRAINT: Final = (
+    "Add its constraint, with a unique index built before (ALTER TABLE … ADD … USING INDEX),"
+)
+
+
 def _incomplete(one: PartitionedIndex) -> Finding:
     """What a partitioned table's index lacks; its definition is not read, which takes a lock."""
     name = f"{identifier(one.schema)}.{identifier(one.name)}"
@@ -75,7 +83,7 @@ def _incomplete(one: PartitionedIndex) -> Finding:
             *attached,
             *(
                 (
-                    f"Create it on {first_few(without, _SHOWN)} with CREATE INDEX CONCURRENTLY, "
+                    f"{_CONSTRAINT if one.enforces else _INDEX} on {first_few(without, _SHOWN)}, "
                     "then ALTER INDEX … ATTACH PARTITION; its definition:",
                     Command(f"SELECT pg_get_indexdef({literal(name)}::regclass);"),
                 )

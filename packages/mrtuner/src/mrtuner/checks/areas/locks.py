@@ -171,11 +171,14 @@ def _freed(
         yield "Or, if that must not wait, end what it waits for:"
     elif severity is Severity.TO_KNOW and not spared and 0 not in ended:
         yield "Let it end, if it is meant so; if not:"
-    yield from _ended(ended)
+    yield from _ended(ended, any(one.waits_for_kind == "advisory" for one in first))
 
 
-def _ended(at_root: _Roots) -> Iterator[str]:
-    """What ends each, and loses the least: a statement that runs is cancelled."""
+def _ended(at_root: _Roots, advisory: bool) -> Iterator[str]:
+    """What ends each, and loses the least: a statement that runs is cancelled.
+
+    A session keeps an advisory lock beyond its statement.
+    """
     of_sessions = {}
     for pid, one in at_root.items():
         if not pid:
@@ -186,7 +189,9 @@ def _ended(at_root: _Roots) -> Iterator[str]:
                 "lock until it ends, and cannot be terminated"
             )
         else:
-            of_sessions[pid] = "active" if one and one.state == "active" else "idle"
+            of_sessions[pid] = (
+                "active" if one and one.state == "active" and not advisory else "idle"
+            )
     for what, state in (("pg_cancel_backend", "active"), ("pg_terminate_backend", "idle")):
         yield from _signalled(what, [pid for pid in of_sessions if of_sessions[pid] == state])
 

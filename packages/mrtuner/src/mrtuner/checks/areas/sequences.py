@@ -9,7 +9,7 @@ from typing import Final
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import State
 from mrtuner.findings import Command, Finding, Severity
-from mrtuner.vacuum.commands import identifier, literal
+from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import as_name, enumerated, first_few, plural
 
 #: Shares of a sequence from which on a plan, and then haste, is due; chosen, not measured.
@@ -64,44 +64,6 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
         raise CannotJudge(
             f"the role may not read {plural(len(hidden), 'sequence')}: {first_few(hidden, _SHOWN)}",
             "GRANT SELECT ON ALL SEQUENCES IN SCHEMA … TO the role, or pg_read_all_data.",
-        )
-
-
-@check(
-    "sequence-behind",
-    judged="the next number of a sequence is in use in the key that it fills: of the numbers "
-    "around it, at least half are taken, as the last ANALYZE saw it",
-    source="documentation: Sequence Manipulation Functions; the share is chosen",
-    remedy="Set the sequence to the highest number of its column.",
-    needs=("behind",),
-    of_primary=True,
-)
-def sequence_behind(state: State) -> Iterator[Finding]:
-    """Rows came with numbers of their own, as by COPY or a restore, and their sequence was not set
-    after them: it gives numbers that are in use.
-    """
-    for one in state.behind:
-        if not one.readable or one.next is None or one.highest is None:
-            continue
-        sequence = literal(f"{identifier(one.schema)}.{identifier(one.name)}")
-        table = f"{identifier(one.table_schema)}.{identifier(one.table)}"
-        highest = f"SELECT max({identifier(one.column)}) FROM {table}"  # noqa: S608
-        yield Finding(
-            id="sequence-behind",
-            severity=Severity.TO_DO,
-            text=f"sequence {as_name(one.schema, one.name)} is behind "
-            f"{as_name(one.table, one.column)}: its next number is {one.next:,}, and numbers up to "
-            f"{one.highest:,} are in use",
-            consequence="an INSERT that takes a number from it fails: duplicate key",
-            basis="pg_sequences, now, and pg_stats, as of the last ANALYZE of the table",
-            remedy=(Command(f"SELECT setval({sequence}, ({highest}));"),),
-        )
-    hidden = [as_name(one.schema, one.name) for one in state.behind if not one.readable]
-    if hidden:
-        raise CannotJudge(
-            "the role may not read sequences, or the statistics of their columns: "
-            f"{first_few(hidden, _SHOWN)}",
-            "GRANT SELECT on these and on their tables to the role, or pg_read_all_data.",
         )
 
 

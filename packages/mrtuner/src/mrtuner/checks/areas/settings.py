@@ -52,7 +52,8 @@ def memory_overcommitted(state: State) -> Iterator[Finding]:
     if not servers_own(situation):
         raise CannotJudge(
             "the settings of this role or session hide the server's own",
-            "Connect as a role without settings of its own, or as a superuser.",
+            "Connect to another database, or as a superuser; or GRANT SELECT ON pg_file_settings, "
+            "and EXECUTE ON FUNCTION pg_show_all_file_settings(), to the role.",
         )
 
 
@@ -65,14 +66,16 @@ def _memory(state: State) -> Iterator[Finding]:
     factor = state.setting("hash_mem_multiplier") or 1
     yield Finding(
         id="memory-overcommitted",
-        severity=Severity.DANGER,
+        severity=Severity.DANGER if sum(sessions[one] for one in found) else Severity.TO_DO,
         text=f"work_mem of {whose(*found)} can ask for {pretty_bytes(asked)}, and there "
         f"are {pretty_bytes(room)} besides shared buffers",
         consequence="if it does, the kernel kills the server, and every session is lost",
         cost=1 - room / asked,
         evidence=tuple(
-            f"{whose(one)}: {plural(max(1, sessions[one]), 'session')} with a hash table of "
-            f"work_mem * hash_mem_multiplier, {one.value} * {factor}"
+            f"{whose(one)}: {plural(sessions[one], 'session')} with a hash table of work_mem * "
+            f"hash_mem_multiplier, {one.value} * {factor}"
+            if sessions[one]
+            else f"{whose(one)}: no session now; one sort may use work_mem, {one.value}"
             for one in list(found)[:_SHOWN]
         ),
         basis="pg_db_role_setting and pg_stat_activity, now",
@@ -95,7 +98,7 @@ def _too_much(state: State) -> dict[Override, int]:
     room, factor = _room(state), float(state.setting("hash_mem_multiplier") or 1)
     there = _sessions(state) if room else {}
     asks = {
-        one: int((number(one.value, "integer", "kB") or 0) * KiB * factor * max(1, sessions))
+        one: int((number(one.value, "integer", "kB") or 0) * KiB * (factor * sessions or 1))
         for one, sessions in there.items()
     }
     alone = {one: size for one, size in asks.items() if size > room}

@@ -275,7 +275,7 @@ def _late(state: State) -> list[_Late]:
 
     def waited(one: TableReport) -> bool:
         wait = waits.get(one.table.oid)
-        return wait is not None and (wait.seconds or 0) > rounds and wait.before >= one.now.trigger
+        return wait is not None and (wait.seconds or 0) > rounds
 
     def late(one: TableReport, toast: ToastTable | None, work: Work) -> Iterator[_Late]:
         counts = toast or one.table

@@ -1,7 +1,6 @@
--- How long tables with many dead rows have waited for a vacuum at least: so many of the dead rows were
--- there when VACUUM or ANALYZE last came, since each change makes one at most. Whether every worker of
+-- How long ago VACUUM or ANALYZE last came to tables with many dead rows. Whether every worker of
 -- autovacuum is at work; to some roles no worker is shown.
-SELECT c.oid, pg_stat_get_dead_tuples(c.oid) - pg_stat_get_mod_since_analyze(c.oid) AS before,
+SELECT c.oid,
        extract(epoch FROM clock_timestamp() - greatest(
            pg_stat_get_last_vacuum_time(c.oid), pg_stat_get_last_autovacuum_time(c.oid),
            pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)

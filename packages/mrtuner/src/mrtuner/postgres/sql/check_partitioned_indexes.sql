@@ -2,7 +2,8 @@
 -- each such partition comes an index of the same columns that could be, if there is one.
 SELECT n.nspname AS schema, t.relname AS table, x.relname AS name,
        jsonb_agg(jsonb_build_array(pn.nspname, p.relname, same.schema, same.name)
-                 ORDER BY pn.nspname, p.relname) AS lacking
+                 ORDER BY pn.nspname, p.relname) AS lacking,
+       EXISTS (SELECT FROM pg_catalog.pg_constraint AS k WHERE k.conindid = i.indexrelid) AS enforces
 FROM pg_catalog.pg_index AS i
 JOIN pg_catalog.pg_class AS x ON x.oid = i.indexrelid AND x.relkind = 'I'
 JOIN pg_catalog.pg_class AS t ON t.oid = i.indrelid
@@ -22,6 +23,9 @@ LEFT JOIN LATERAL (
     JOIN pg_catalog.pg_namespace AS cn ON cn.oid = c.relnamespace
     WHERE o.indrelid = p.oid AND o.indisvalid
       AND i.indexprs IS NULL AND o.indexprs IS NULL AND i.indpred IS NULL AND o.indpred IS NULL
+      -- An index of a constraint takes only those of constraints.
+      AND (NOT EXISTS (SELECT FROM pg_catalog.pg_constraint AS k WHERE k.conindid = i.indexrelid)
+           OR EXISTS (SELECT FROM pg_catalog.pg_constraint AS k WHERE k.conindid = o.indexrelid))
       AND o.indisunique = i.indisunique AND o.indnkeyatts = i.indnkeyatts
       AND (SELECT f.relam FROM pg_catalog.pg_class AS f WHERE f.oid = i.indexrelid) = c.relam
       AND o.indclass = i.indclass AND o.indcollation = i.indcollation AND o.indoption = i.indoption

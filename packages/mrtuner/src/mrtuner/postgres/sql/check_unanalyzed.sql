@@ -20,8 +20,9 @@ WITH RECURSIVE uncounted AS MATERIALIZED (
     JOIN pg_catalog.pg_stat_user_tables AS s ON s.relid = c.oid
     CROSS JOIN LATERAL (
         SELECT bool_and(option_value::bool) FILTER (WHERE option_name = 'autovacuum_enabled') AS enabled,
-               max(option_value::numeric) FILTER (WHERE option_name = 'autovacuum_analyze_threshold')
-                   AS threshold
+               -- In hexadecimal, no type reads it before 16.
+               max(CASE WHEN option_value ~ '^[0-9.]+([eE][+]?[0-9]+)?$' THEN option_value::numeric END)
+                   FILTER (WHERE option_name = 'autovacuum_analyze_threshold') AS threshold
         FROM pg_options_to_table(c.reloptions)
     ) AS o
     WHERE c.relkind IN ('r', 'm') AND c.relpersistence <> 't'
