@@ -363,6 +363,11 @@ class State(Added):
         """What a standby says before commands that it refuses."""
         return ("On the primary:",) if self.server.standby else ()
 
+    @property
+    def naptime(self) -> float:
+        """Seconds between two rounds of autovacuum in a database."""
+        return float(self.setting("autovacuum_naptime") or 60)
+
     def setting(self, name: str) -> str | None:
         """A setting's text in base units; None if there is none, or the role may not see it."""
         found = self.server.settings.get(name)

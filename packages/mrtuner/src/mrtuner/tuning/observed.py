@@ -160,9 +160,10 @@ def _is_large(relation: Relation) -> bool:
 def _times(relation: Relation, settings: Mapping[str, str]) -> float:
     """Dead rows as a multiple of the table's threshold; 0 where autovacuum is switched off."""
     from mrtuner.vacuum.pace import trigger
+    from mrtuner.vacuum.storage_parameters import ENABLED, is_off
 
     options = relation.storage_parameters
-    if options.get("autovacuum_enabled", "true").lower() in {"false", "off", "no", "0"}:
+    if is_off(options, ENABLED):
         return 0.0  # `mrtuner vacuum` reports that; no threshold applies
     return relation.dead_rows / trigger(relation.rows, settings, options)
 

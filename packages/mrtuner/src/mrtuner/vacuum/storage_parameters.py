@@ -48,6 +48,11 @@ _LADDERS: Final[Mapping[TableKind, tuple[Sequence[Pair], str]]] = {
 }
 
 
+def is_off(options: Mapping[str, str], name: str) -> bool:
+    """Whether the storage parameters of a table switch this one off."""
+    return options.get(name, "on").lower() in _OFF
+
+
 def advise(
     table: Table, rates: Rates, kind: TableKind, settings: Mapping[str, str], *, dead: bool = True
 ) -> tuple[StorageParameter, ...]:
@@ -86,9 +91,9 @@ def toast_options_after(table: Table, advice: Sequence[StorageParameter]) -> dic
 
 def _switched_off(table: Table) -> Iterator[StorageParameter]:
     """Advice to switch autovacuum on again, as a separate line with its consequence."""
-    toast = table.toast.options.get(ENABLED) if table.toast else None
-    for name, now in ((ENABLED, table.options.get(ENABLED)), (f"toast.{ENABLED}", toast)):
-        if now is not None and now.lower() in _OFF:
+    toast = table.toast.options if table.toast else {}
+    for name, options in ((ENABLED, table.options), (f"toast.{ENABLED}", toast)):
+        if is_off(options, ENABLED):
             what = "TOAST table" if name.startswith("toast.") else "table"
             yield _advice(
                 table,

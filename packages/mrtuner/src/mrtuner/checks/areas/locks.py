@@ -116,12 +116,17 @@ _STRONG: Final = frozenset({
 })  # fmt: skip
 
 
+def _first(at_root: _Roots, behind: Sequence[Session]) -> Sequence[Session]:
+    """Those whom a root itself keeps waiting."""
+    return [one for one in behind if not at_root.keys().isdisjoint(one.blocked_by)]
+
+
 def _in_between(at_root: _Roots, behind: Sequence[Session]) -> Sequence[Session]:
     """Those whose strong lock is all that the others wait for: without them, these go on at once.
 
     Nobody, if one forgotten transaction is at the root: to end that undoes less.
     """
-    first = [one for one in behind if not at_root.keys().isdisjoint(one.blocked_by)]
+    first = _first(at_root, behind)
     gates = all(
         one.waits_for in _STRONG and one.backend_type not in {"autovacuum worker", "startup"}
         for one in first
@@ -145,7 +150,7 @@ def _freed(
     at_root: _Roots, behind: Sequence[Session], between: Sequence[Session], severity: Severity
 ) -> Iterator[str]:
     """What lets the queue go on; first what undoes the least."""
-    first = [one for one in behind if not at_root.keys().isdisjoint(one.blocked_by)]
+    first = _first(at_root, behind)
     snapshot = severity is not Severity.TO_KNOW and all(
         one.waits_for_kind == "virtualxid" for one in first
     )
@@ -179,7 +184,7 @@ def _ended(at_root: _Roots, advisory: bool) -> Iterator[str]:
 
     A session keeps an advisory lock beyond its statement.
     """
-    of_sessions = {}
+    cancelled, terminated = list[int](), list[int]()
     for pid, one in at_root.items():
         if not pid:
             yield from _rolled_back(one)
@@ -188,12 +193,12 @@ def _ended(at_root: _Roots, advisory: bool) -> Iterator[str]:
                 "End the transaction on the primary that has locked the table: replay holds its "
                 "lock until it ends, and cannot be terminated"
             )
+        elif one and one.state == "active" and not advisory:
+            cancelled.append(pid)
         else:
-            of_sessions[pid] = (
-                "active" if one and one.state == "active" and not advisory else "idle"
-            )
-    for what, state in (("pg_cancel_backend", "active"), ("pg_terminate_backend", "idle")):
-        yield from _signalled(what, [pid for pid in of_sessions if of_sessions[pid] == state])
+            terminated.append(pid)
+    yield from _signalled("pg_cancel_backend", cancelled)
+    yield from _signalled("pg_terminate_backend", terminated)
 
 
 def _signalled(function: str, pids: Sequence[int]) -> Iterator[Command]:

@@ -110,11 +110,8 @@ def checkpoints_forced(state: State) -> Iterator[Finding]:
     forced, timed = counted.checkpoints_requested, counted.checkpoints_timed
     if forced is None or timed is None or forced + timed < _SOME:
         return
-    total, share, why = (
-        forced + timed,
-        forced / (forced + timed),
-        "for WAL or because somebody asked",
-    )
+    total = forced + timed
+    share, why = forced / total, "for WAL or because somebody asked"
     if counted.wal_bytes is not None:
         wal = Wal(counted.window, counted.wal_bytes, timed, forced, watched=False)
         share, why = forced_by_volume(wal, _wal_between_checkpoints(state.server)), "for WAL"

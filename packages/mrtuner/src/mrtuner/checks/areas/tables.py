@@ -34,7 +34,7 @@ def never_analyzed(state: State) -> Iterator[Finding]:
     if left := [one for one in found if not one.awaited]:
         yield _without_statistics(left)
     if awaited := [one for one in found if one.awaited]:
-        nap = pretty_duration(float(state.setting("autovacuum_naptime") or 60))
+        nap = pretty_duration(state.naptime)
         yield replace(
             _without_statistics(awaited),
             severity=Severity.TO_KNOW,

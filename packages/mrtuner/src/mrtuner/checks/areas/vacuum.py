@@ -12,7 +12,7 @@ from mrtuner.checks.state import State
 from mrtuner.findings import SLIGHT, UNKNOWN, Command, Finding, Severity
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, qualified
-from mrtuner.vacuum.storage_parameters import ENABLED
+from mrtuner.vacuum.storage_parameters import ENABLED, is_off
 from mrtuner.vacuum.text import age_words
 from mrtuner.wording import as_name, plural
 
@@ -176,7 +176,7 @@ def vacuum_behind(state: State) -> Iterator[Finding]:
     if settled:
         yield _behind(state, settled, f"a vacuum is overdue on {_most(settled)}")
     if fresh := [one for one in late if not one.settled]:
-        nap = pretty_duration(float(state.setting("autovacuum_naptime") or 60))
+        nap = pretty_duration(state.naptime)
         yield replace(
             _behind(state, fresh, f"a vacuum is due on {_most(fresh)}"),
             severity=Severity.TO_KNOW,
@@ -265,7 +265,7 @@ def _late(state: State) -> list[_Late]:
     """The tables, those with most dead rows first."""
     found = _vacuum(state)
     waits = {one.oid: one for one in state.overdue}
-    rounds = _ROUNDS * float(state.setting("autovacuum_naptime") or 60)
+    rounds = _ROUNDS * state.naptime
     # No worker comes at all, all of them are at work, or they cannot remove anything.
     held = (
         found.picture.settings.get("autovacuum") == "off"
@@ -283,7 +283,7 @@ def _late(state: State) -> list[_Late]:
             return
         # A TOAST table without options has those of its table. Source: autovacuum.c.
         options = (toast.options if toast else None) or one.table.options
-        off = _switched_off(options.get(ENABLED))
+        off = is_off(options, ENABLED)
         own = toast is not None and bool(toast.options)
         yield _Late(
             table=one.table,
@@ -304,12 +304,6 @@ def _late(state: State) -> list[_Late]:
         ),
         key=lambda one: -one.dead,
     )
-
-
-def _switched_off(value: str | None) -> bool:
-    """Whether a switch of a table is off; the server keeps its words as they were given."""
-    text = (value or "on").lower()
-    return text == "0" or any(word.startswith(text) for word in ("off", "false", "no"))
 
 
 @check(
