@@ -9,6 +9,7 @@ from typing import Any, Final
 from docs.generate_bench import read
 
 SEARCHES: Final = Path(__file__).resolve().parent / "searches.json"
+GRID: Final = SEARCHES.with_name("search-grid.json")
 _ABOUT: Final = """\
 # Searches: what they found
 
@@ -43,8 +44,50 @@ _AGREED: Final = """
 |:--|:--|:--|:--|:--|:--|"""
 
 
+_GRID: Final = """
+## What a search could have found
+
+{load}: each value of each setting that a search may try, alone against the advice, on PostgreSQL
+{postgres} with {clients} clients, in {pairs} interleaved pairs of {window} s. The bounds hold for
+all {cells} cells together with 95 % (Bonferroni; the spread of {spread} is pooled over the cells).
+**{verdict}**
+Settings that gain only together are not in it.
+
+| Setting | The advice | Tried | Against the advice | Pairs |
+|:--|:--|:--|:--|--:|"""
+
+
 def searches_page() -> Iterator[str]:
-    """Every search as a row, what they show together, and the settings found."""
+    """Every search as a row, what they show together, the settings found, and the grids."""
+    yield from _searches()
+    for grid in read(GRID)["grids"]:
+        yield from _grid(grid)
+
+
+def _grid(grid: Mapping[str, Any]) -> Iterator[str]:
+    cells = sorted(grid["cells"], key=lambda one: -one["ratio"])
+    tried = [one for one in cells if one["name"]]
+    most = max(one["high"] for one in tried)
+    surely = [one for one in tried if one["low"] > 1]
+    yield from _GRID.format(
+        load=f"`{grid['load']}`, {grid['what']}", postgres=grid["postgres"],
+        clients=grid["clients"], pairs=max(one["pairs"] for one in cells),
+        window=grid["window [s]"], cells=len(cells), spread=f"{grid['spread']:.1%}",
+        verdict=(
+            f"{len(surely)} of {len(tried)} are surely faster than the advice." if surely else
+            f"None of {len(tried)} is surely faster, and none can gain more than {most - 1:.1%}."
+        ),
+    ).splitlines()  # fmt: skip
+    for one in cells:
+        tells = f"`{one['name']}` | {one['advice']} | {one['value']}"
+        cell = tells if one["name"] else "the advice itself | |"
+        yield f"| {cell} | {_gain(one)} | {one['pairs']} |"
+    for one in grid["not measured"]:
+        name = one["name"] or "the advice itself"
+        yield f"| `{name}` | {one['advice']} | {one['value']} | **not measured** | |"
+
+
+def _searches() -> Iterator[str]:
     told = read(SEARCHES)
     rows = told["searches"]
     done = [one for one in rows if "failed" not in one]

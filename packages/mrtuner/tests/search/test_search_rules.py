@@ -98,9 +98,22 @@ def test_what_is_not_seen_is_not_searched_and_the_reason_is_its_number() -> None
     assert [one.name for one in searched] == ["commit_delay"]
     why = {one.name: one.why for one in left_out}
     assert why["shared_buffers"] == "data reads: 0.01, below 0.05"
-    assert why["work_mem"] == "temporary files: could not be seen"
+    assert why["work_mem"] == (
+        "temporary files: could not be seen; long transactions: could not be seen"
+    )
     assert why["fsync"] == "it risks data"
     assert why["autovacuum"].startswith("the harm comes later")
+
+
+def test_a_setting_with_two_mechanisms_is_searched_for_the_one_that_binds() -> None:
+    """Hash tables beyond the CPU's caches cost time without a temporary file."""
+    seen = [
+        BindingEvidence(mechanism="temporary files", meaning="", value=0.0, least=1.0),
+        BindingEvidence(mechanism="long transactions", meaning="", value=1860.0, least=20.0),
+    ]
+    searched, _ = choose(seen, SERVER, ADVICE, ())
+    assert {one.name: one.mechanism for one in searched}["work_mem"] == "long transactions"
+    assert "hash_mem_multiplier" not in {one.name for one in searched}
 
 
 def test_never_more_settings_than_a_search_can_tell_apart() -> None:
@@ -190,7 +203,7 @@ def test_a_budget_becomes_lengths_and_shares() -> None:
     assert (planned.window, planned.warmup, planned.pairs) == (6, 2, 4)
     assert planned.search + planned.confirmation + planned.ablation + planned.reduced == 1
     assert forecast(planned)[0] == (
-        "30 min in all, after filling and 54 s of load; a run measures 6 s, after 2 s of warm-up"
+        "30 min in all, after filling and 54 s of load or more; a run measures 6 s, after 2 s of warm-up"
     )  # fmt: skip
     assert "the noise, the baselines and about 8 trials, each of 4 pairs" in forecast(planned)[1]
     assert schedule(1200).window == 4, "20 min, the default: 6.25 s a run, less 1 s and 1 s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -34,8 +34,10 @@ _LIVE_RUNS, _SETTLING, _TRIALS_LIVE, _LEAST_LIVE = 3, 2, 4, 300.0
 _SHORTEST_LIVE, _LONGEST_LIVE = 5, 60
 #: Seconds that a run takes besides: two checkpoints, connections, switching settings.
 _BESIDE: Final = 1.0
-#: After filling, the load runs for this share of the budget first, up to two minutes.
-_WARMING, _LONGEST_WARMING = 0.03, 120
+#: After filling, the load runs for this share of the budget first, up to two minutes; a server that
+#: still gains more than this from one half to the next goes on until then.
+_WARMING, LONGEST_WARMING = 0.03, 120
+_STILL_GAINS: Final = 0.05
 #: More pairs cost time that longer windows use better.
 _MOST_PAIRS: Final = 30
 
@@ -80,8 +82,19 @@ def schedule(budget: float, *, live: bool = False, rate: float | None = None) ->
 
 
 def warming(planned: Schedule) -> int:
-    """Return how long the load runs before the first pair [s], besides the budget."""
-    return min(_LONGEST_WARMING, max(planned.window, round(planned.budget * _WARMING)))
+    """Return how long the load runs before the first pair [s], at least, besides the budget."""
+    return min(LONGEST_WARMING, max(planned.window, round(planned.budget * _WARMING)))
+
+
+def warm(throughputs: Sequence[float]) -> bool:
+    """Whether the last of some equal stretches of a warm-up gained little on the one before.
+
+    >>> warm([900.0]), warm([900.0, 1100.0]), warm([900.0, 1100.0, 1120.0])
+    (False, False, True)
+    """
+    if len(throughputs) < 2:
+        return False
+    return throughputs[-1] <= (1 + _STILL_GAINS) * throughputs[-2]
 
 
 class TimedRace(NamedTuple):
@@ -128,7 +141,7 @@ def forecast(planned: Schedule) -> list[str]:
     pair = _expected(planned)
     trials, fresh = room(planned, pair)
     live = planned.runs > 2
-    before = "" if live else f", after filling and {warming(planned)} s of load"
+    before = "" if live else f", after filling and {warming(planned)} s of load or more"
     what = "settings in force" if live else "advice"
     against = f"the {what}" if live else "the best so far"
     return [

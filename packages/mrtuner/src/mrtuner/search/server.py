@@ -36,7 +36,7 @@ from mrtuner.postgres.connect import connect
 from mrtuner.search.goal import NO_P99, measure_of
 from mrtuner.search.profile import evidence, most_images, of_run
 from mrtuner.search.race import Raced
-from mrtuner.search.schedule import warming
+from mrtuner.search.schedule import LONGEST_WARMING, warm, warming
 from mrtuner.search.space import Server
 from mrtuner.stats.comparison import Pair, Verdict, compare
 from mrtuner.units import Bytes, GiB
@@ -300,8 +300,11 @@ class Measurements:
         self._lead_in(plan, warming(self.schedule), try_out=True)
 
     def _lead_in(self, plan: Plan, seconds: int, *, try_out: bool = False) -> None:
-        """Run the load on each server. With cold caches, less shared_buffers would look better."""
-        self.progress(Event(Stage.WARMING_UP, 0, 0, f"{len(self.own) * seconds} s"))
+        """Run the load on each server, beyond these seconds while its throughput still rises.
+
+        With cold caches, less shared_buffers would look better.
+        """
+        self.progress(Event(Stage.WARMING_UP, 0, 0, f"{len(self.own) * seconds} s or more"))
         with guard.temporary_directory("mrtuner-search-") as place:
             files = RunFiles(plan, place, self.program, overtime=self._overtime())
             driver = files.driver(self.cell)
@@ -309,7 +312,12 @@ class Measurements:
                 inside = files.dsn(self.cell, scratch.in_database(own.dsn, DATABASE))
                 if try_out:
                     driver.try_out(inside)
-                driver.run(inside, seconds, plan.seed)
+                half, took, throughputs = ceil(seconds / 2), 0.0, list[float]()
+                while not warm(throughputs) and took + half <= LONGEST_WARMING:
+                    # Another seed each time: the same keys again would be found in the caches.
+                    ran, _ = driver.run(inside, half, plan.seed + len(throughputs))
+                    throughputs.append(ran.tps)
+                    took += ran.wall
 
     def _fewest_restarts(self, sides: Mapping[str, Settings]) -> tuple[OwnServer, ...]:
         return min(

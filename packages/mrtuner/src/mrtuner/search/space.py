@@ -150,37 +150,41 @@ def choose(
     left_out: list[SettingLeftOut] = []
     for entry in table()["knobs"]:
         name = entry["name"]
-        why = _why_not(entry, known.get(entry["mechanism"]), server, keep, advice)
-        made = None if why else _setting(entry, server, advice)
-        if why is None and made is None:
+        binding = [one for one in entry["mechanisms"] if one in known and known[one].binds]
+        why = _why_not(entry, server, keep, advice) or ("" if binding else _unbound(entry, known))
+        made = None if why else _setting(entry, server, advice, binding[0])
+        if not why and made is None:
             why = "this server accepts no other value"
-        if why is None and len(searched) == MOST:
+        if not why and len(searched) == MOST:
             why = f"{MOST} settings are as many as a search can tell apart"
-        if why is None and made is not None:
+        if made is not None and not why:
             searched.append(made)
         else:
-            left_out.append(SettingLeftOut(name=name, why=why or ""))
+            left_out.append(SettingLeftOut(name=name, why=why))
     for part in ("unseen", "never"):
         left_out += [SettingLeftOut(name=name, why=why) for name, why in table()[part].items()]
     return searched, left_out
 
 
 def _why_not(
-    entry: Mapping[str, Any], seen: BindingEvidence | None, server: Server, keep: Collection[str],
-    advice: Mapping[str, str],
-) -> str | None:  # fmt: skip
+    entry: Mapping[str, Any], server: Server, keep: Collection[str], advice: Mapping[str, str]
+) -> str | None:
     if entry["name"] not in server.parameters:
         return "this version does not have it"
     if entry["name"] in keep:
         return "it was to be kept"
     without = inactive(entry, {one: server.default(one) for one in server.parameters} | {**advice})
-    if why := server.fixed.get(entry["name"]) or without:
-        return why
-    if seen is None or seen.value is None:
-        return f"{entry['mechanism']}: could not be seen"
-    if not seen.binds:
-        return f"{entry['mechanism']}: {seen.value:g}, below {seen.least:g}"
-    return None
+    return server.fixed.get(entry["name"]) or without
+
+
+def _unbound(entry: Mapping[str, Any], known: Mapping[str, BindingEvidence]) -> str:
+    """Return what was seen of the mechanisms that a setting acts on, none of which binds."""
+    seen = [(name, known.get(name)) for name in entry["mechanisms"]]
+    return "; ".join(
+        f"{name}: could not be seen" if one is None or one.value is None
+        else f"{name}: {one.value:g}, below {one.least:g}"
+        for name, one in seen
+    )  # fmt: skip
 
 
 def inactive(entry: Mapping[str, Any], values: Mapping[str, str]) -> str | None:
@@ -192,7 +196,7 @@ def inactive(entry: Mapping[str, Any], values: Mapping[str, str]) -> str | None:
 
 
 def _setting(
-    entry: Mapping[str, Any], server: Server, advice: Mapping[str, str]
+    entry: Mapping[str, Any], server: Server, advice: Mapping[str, str], mechanism: str
 ) -> SearchedSetting | None:
     """Return a setting of the table as it is searched here; None if nothing can be tried."""
     name = entry["name"]
@@ -221,7 +225,7 @@ def _setting(
     if len(values) == 1:
         return None
     return SearchedSetting(
-        name=name, mechanism=entry["mechanism"], why=entry["why"], advice=now, values=values,
+        name=name, mechanism=mechanism, why=entry["why"], advice=now, values=values,
         low=low, high=high, special=() if values else special, restart=parameter.restart,
     )  # fmt: skip
 

@@ -236,7 +236,7 @@ class _Run:
             with sides(self.own, tuning.host) as servers:
                 measurements = self._measurements(servers, tuning, clock.moved)
                 seconds = len(servers) * warming(self.made.schedule)
-                clock.say(f"the load runs for {seconds} s first")
+                clock.say(f"the load runs for {seconds} s first, or until it is no longer faster")
                 measurements.warm_up(self.made.advice)
                 yield measurements
 
