@@ -21,8 +21,8 @@ from mrtuner.facts import Missing
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.sampler import Identity
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.size import is_recording, size, status, verify
 from mrtuner.history.store import layout, parquet, retention, sealing
+from mrtuner.history.store.status import is_recording, size, status, verify
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from mrtuner.history.text import status_lines
 
