@@ -8,9 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 from conftest import NewCluster
 
+from command_line import run
 from mrtuner.change.journal import Journal
 from mrtuner.change.settings.apply import (
     Restart,
@@ -21,7 +21,6 @@ from mrtuner.change.settings.apply import (
     plan,
     undo,
 )
-from mrtuner.cli import main
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
@@ -218,10 +217,6 @@ def test_named_standbys_are_raised_first_and_replay_never_pauses(
     assert back.exit_code == 0, back.output
     assert sql(primary.dsn(), "SHOW max_connections") == [("20",)]
     assert f"mrtuner undo '{standby.dsn()}'" in done.stderr
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 def restart(cluster: Cluster) -> str:

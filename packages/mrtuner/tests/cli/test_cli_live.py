@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from conftest import PASSWORD, NewCluster
 
+from command_line import run
 from mrtuner.change.journal import Journal
 from mrtuner.change.roles import RoleSettings
 from mrtuner.cli import main
@@ -35,10 +36,6 @@ MACHINE = ("--memory", "2GB", "--cpus", "2", "--storage", "ssd")
 def journal(tmp_path: Path) -> Path:
     """A journal of this test's own."""
     return tmp_path / "journal"
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 def value(dsn: str, name: str) -> str:

@@ -7,11 +7,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from conftest import NewCluster
 from history_recorder import WAIT, recorder, rows, samples
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.history.recording.recorder import Instance, RecordingLimits, record
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
@@ -97,13 +96,13 @@ def test_a_server_that_was_never_reached_is_no_healthy_recording(
     fleet.write_text(f'[instances]\ngone = "{gone}"\n', encoding="utf-8")
     with recorder(store, embedded.dsn(), "--config", str(fleet)) as process:
         until(lambda: samples(store, "sessions") > 0)
-        told = CliRunner().invoke(main, ["history", "status", "--check", "--dir", str(store)])
+        told = run("history", "status", "--check", "--dir", store)
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT) == 0
     assert told.exit_code == 3
     assert "connection: nothing is listening there" in told.stdout
     other = str(tmp_path / "other")
-    alone = CliRunner().invoke(main, ["record", gone, "--dir", other, "--for", "1s"])
+    alone = run("record", gone, "--dir", other, "--for", "1s")
     assert alone.exit_code == 1
     assert "nothing was recorded" in alone.stderr
     assert f"HINT: See why with mrtuner history status --dir {other}." in alone.stderr

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from conftest import NewCluster
 
+from command_line import run
 from mrtuner.change.journal import Journal
 from mrtuner.change.settings.apply import Wanted, apply, checked, plan
-from mrtuner.cli import main
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
@@ -38,7 +38,7 @@ class Owner:
         words = [command, self.dsn, "--yes", "--journal", str(self.journal), *more]
         words += ["--from", str(self.settings)] if command == "apply" else []
         words += ["--restart", self.restart_command()] if restart else []
-        return CliRunner().invoke(main, words)
+        return run(*words)
 
     def restart_command(self) -> str:
         who = f"runuser -u {self.cluster.user.name} -- " if self.cluster.user else ""
@@ -104,9 +104,7 @@ def test_what_somebody_else_has_made_wait_is_named_before_anything_is_agreed_to(
 ) -> None:
     owner = Owner(new_cluster(), tmp_path)
     owner.reload("ALTER SYSTEM SET max_connections = 77")
-    asked = CliRunner().invoke(
-        main, ["apply", owner.dsn, "--from", str(owner.settings), "--journal", str(owner.journal)]
-    )
+    asked = run("apply", owner.dsn, "--from", owner.settings, "--journal", owner.journal)
     assert asked.exit_code == 4  # nobody is there to agree
     lines = asked.stderr.splitlines()
     title = lines.index("not part of this plan: takes effect at the next restart")
@@ -160,9 +158,7 @@ def test_what_somebody_has_written_but_not_put_into_force_is_shown_and_not_lost(
         "ALTER SYSTEM SET max_worker_processes = 10",
         "ALTER SYSTEM SET work_mem = '32MB'",
     )
-    asked = CliRunner().invoke(
-        main, ["apply", owner.dsn, "--from", str(owner.settings), "--journal", str(owner.journal)]
-    )
+    asked = run("apply", owner.dsn, "--from", owner.settings, "--journal", owner.journal)
     assert asked.exit_code == 4  # nobody is there to agree
     shown = " ".join(asked.stderr.split())
     for value in ("10", "32MB"):
