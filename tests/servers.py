@@ -87,15 +87,12 @@ def _fetch_servers() -> Any:
     return module
 
 
-def restart_command(cluster: Cluster) -> str:
-    """Restart as a package's service would, as the server's user."""
-    who = (
-        f"setpriv --reuid={cluster.user.uid} --regid={cluster.user.gid} --clear-groups "
-        if (cluster.user)
-        else ""
-    )
-    control = cluster.binaries.program("pg_ctl")
-    return f"cd / && {who}{control} -D {cluster.data} -l {cluster.directory}/log -w restart"
+def pg_ctl(cluster: Cluster, action: str) -> str:
+    """The owner's command: pg_ctl as the server's user."""
+    who = f"runuser -u {cluster.user.name} -- " if cluster.user else ""
+    program, log = cluster.binaries.program("pg_ctl"), cluster.directory / "log"
+    where = f"-D {cluster.data}" + (f" -l {log}" if action != "stop" else "")
+    return f"cd / && {who}{program} {action} -w -m fast {where}"
 
 
 def sql(dsn: str, *statements: str) -> list[tuple[Any, ...]]:

@@ -26,7 +26,7 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
-from servers import GRID, sql
+from servers import GRID, pg_ctl, sql
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -202,7 +202,8 @@ def test_named_standbys_are_raised_first_and_replay_never_pauses(
     primary, standby = pair
     (tmp_path / "wanted.conf").write_text("max_connections = 40\nwork_mem = 8MB\n")
     words = ["--from", str(tmp_path / "wanted.conf"), "--yes", "--journal", str(tmp_path / "j")]
-    words += ["--restart", restart(primary), "--standby", standby.dsn(), restart(standby)]
+    words += ["--restart", pg_ctl(primary, "restart")]
+    words += ["--standby", standby.dsn(), pg_ctl(standby, "restart")]
     done = run("apply", primary.dsn(), *words)
     assert done.exit_code == 0, done.output
     for cluster in pair:
@@ -213,13 +214,7 @@ def test_named_standbys_are_raised_first_and_replay_never_pauses(
     assert PAUSED not in standby.log(1000)
 
     back = run("undo", primary.dsn(), "--yes", "--journal", str(tmp_path / "j"),
-               "--restart", restart(primary))  # fmt: skip
+               "--restart", pg_ctl(primary, "restart"))  # fmt: skip
     assert back.exit_code == 0, back.output
     assert sql(primary.dsn(), "SHOW max_connections") == [("20",)]
     assert f"mrtuner undo '{standby.dsn()}'" in done.stderr
-
-
-def restart(cluster: Cluster) -> str:
-    who = f"runuser -u {cluster.user.name} -- " if cluster.user else ""
-    program, log = cluster.binaries.program("pg_ctl"), cluster.directory / "log"
-    return f"cd / && {who}{program} restart -w -m fast -D {cluster.data} -l {log}"

@@ -23,7 +23,7 @@ from mrtuner.change.roles import RoleSettings
 from mrtuner.cli import main
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
-from servers import restart_command, sql
+from servers import pg_ctl, sql
 
 pytestmark = pytest.mark.timed
 
@@ -219,7 +219,7 @@ def test_the_owners_command_restarts_the_server(new_cluster: NewCluster, journal
     before = cluster.pid
     done = run(
         "apply", cluster.dsn(), *MACHINE, "--yes",
-        "--journal", str(journal), "--restart", restart_command(cluster),
+        "--journal", str(journal), "--restart", pg_ctl(cluster, "restart"),
     )  # fmt: skip
     assert done.exit_code == 0
     assert "next restart" not in done.stderr

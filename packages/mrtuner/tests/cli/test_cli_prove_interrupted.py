@@ -20,7 +20,7 @@ from conftest import NewCluster
 from command_line import run
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
-from servers import sql
+from servers import pg_ctl, sql
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -89,11 +89,7 @@ class Proof:
         )  # fmt: skip
 
     def restart_command(self, before: str = "true") -> str:
-        who = f"runuser -u {self.cluster.user.name} -- " if self.cluster.user else ""
-        program, log = self.cluster.binaries.program("pg_ctl"), self.cluster.directory / "log"
-        return (
-            f"{before}; cd / && {who}{program} restart -w -m fast -D {self.cluster.data} -l {log}"
-        )
+        return f"{before}; {pg_ctl(self.cluster, 'restart')}"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
-from servers import sql
+from servers import pg_ctl, sql
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -37,13 +37,8 @@ class Owner:
     def run(self, command: str, *more: str, restart: bool = False) -> Result:
         words = [command, self.dsn, "--yes", "--journal", str(self.journal), *more]
         words += ["--from", str(self.settings)] if command == "apply" else []
-        words += ["--restart", self.restart_command()] if restart else []
+        words += ["--restart", pg_ctl(self.cluster, "restart")] if restart else []
         return run(*words)
-
-    def restart_command(self) -> str:
-        who = f"runuser -u {self.cluster.user.name} -- " if self.cluster.user else ""
-        program, log = self.cluster.binaries.program("pg_ctl"), self.cluster.directory / "log"
-        return f"cd / && {who}{program} restart -w -m fast -D {self.cluster.data} -l {log}"
 
     def in_force(self) -> dict[str, str]:
         return {name: str(sql(self.dsn, f"SHOW {name}")[0][0]) for name in DEFAULTS}

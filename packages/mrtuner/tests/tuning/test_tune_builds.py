@@ -14,7 +14,7 @@ from command_line import run
 from machine import needs
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
-from servers import debian_binaries, restart_command, sql
+from servers import debian_binaries, pg_ctl, sql
 
 pytestmark = pytest.mark.timed
 
@@ -91,7 +91,7 @@ def test_a_server_starts_with_all_that_is_applied(
         if item["verdict"] == "change" and not item["suggestion"]
     }
     assert {"shared_buffers", "wal_compression"} < wanted.keys()
-    common = ("--journal", str(tmp_path / "journal"), "--restart", restart_command(cluster))
+    common = ("--journal", str(tmp_path / "journal"), "--restart", pg_ctl(cluster, "restart"))
     done = run("apply", cluster.dsn(), *MACHINE, "--yes", *common)
     assert done.exit_code == 0, done.output
     assert {name: shown(cluster)[name] for name in wanted} == wanted
