@@ -25,8 +25,7 @@ from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
-from mrtuner.postgres.server_user import scratch_directory
-from servers import GRID, pg_ctl, sql
+from servers import GRID, pg_ctl, sql, standby_of
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -38,16 +37,9 @@ PAUSED = "hot standby is not possible because of insufficient parameter settings
 def pair(new_cluster: NewCluster) -> Iterator[tuple[Cluster, Cluster]]:
     """A primary and a standby that streams from it, both of 18."""
     primary = new_cluster(settings={"max_connections": 20})
-    standby = Cluster(primary.binaries, scratch_directory(), primary.port, primary.user)
-    done = primary.run("pg_basebackup", "-D", standby.data, "-R", "-c", "fast", "-d", primary.dsn())
-    assert done.returncode == 0, done.stderr
-    standby.configure({"unix_socket_directories": str(standby.directory)})
-    try:
-        standby.start()
+    with standby_of(primary) as standby:
         until(lambda: attached(primary))
         yield primary, standby
-    finally:
-        standby.remove()
 
 
 def attached(primary: Cluster) -> bool:

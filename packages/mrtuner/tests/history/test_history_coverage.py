@@ -25,8 +25,7 @@ from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.postgres.server_user import scratch_directory
-from servers import counted, sql
+from servers import counted, sql, standby_of
 from waiting import until
 
 Rows = list[dict[str, Any]]
@@ -213,19 +212,8 @@ def standby(new_cluster: NewCluster) -> Iterator[tuple[Cluster, Cluster]]:
     """A primary, and a standby that lets no query delay its replay."""
     primary = new_cluster(settings={"autovacuum": "off"})
     sql(primary.dsn(), "CREATE TABLE t AS SELECT generate_series(1, 1000) AS id")
-    found = Cluster(primary.binaries, scratch_directory(), primary.port, primary.user)
-    try:
-        done = primary.run(
-            "pg_basebackup", "-D", found.data, "-R", "-c", "fast", "-d", primary.dsn()
-        )
-        assert done.returncode == 0, done.stderr
-        found.configure({
-            "unix_socket_directories": str(found.directory), "max_standby_streaming_delay": "0",
-        })  # fmt: skip
-        found.start()
+    with standby_of(primary, max_standby_streaming_delay=0) as found:
         yield primary, found
-    finally:
-        found.remove()
 
 
 def test_a_standby_tells_what_it_receives_and_which_queries_replay_cancelled(
