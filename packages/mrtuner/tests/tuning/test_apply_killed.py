@@ -33,7 +33,7 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
-from servers import binaries, pg_ctl
+from servers import pg_ctl, running
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -78,10 +78,8 @@ class Change:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    cluster = Cluster.create(binaries(18), scratch_directory(), {"fsync": "off"})
-    with cluster:
+    with running(settings={"fsync": "off"}) as cluster:
         yield cluster
-    cluster.remove()
 
 
 @pytest.fixture
