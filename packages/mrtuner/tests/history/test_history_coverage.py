@@ -14,17 +14,15 @@ from typing import Any
 import psycopg
 import pytest
 from conftest import NewCluster
-from history_data import MIDNIGHT, SECOND, batch, row, sample
+from history_data import MIDNIGHT, SECOND, batch, row, sample, sampled_rows
 
 from machine import needs
 from mrtuner.history.analysis.free_space import free_space
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import open_history
-from mrtuner.history.recording.sampler import Sampler
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.postgres.connect import connect
 from servers import counted, sql, standby_of
 from waiting import until
 
@@ -33,14 +31,7 @@ Rows = list[dict[str, Any]]
 
 def taken(cluster: Cluster, source: str, **keys: Any) -> Rows:
     """The rows of a source with these keys, by the names of their columns."""
-    with connect(cluster.dsn()) as conn:
-        sampler = Sampler(conn)
-        sampler.prepare()
-        found = sampler.sample(built_in()[source])
-        assert found is not None, sampler.missing
-    names = [column.name for column in found.source.columns]
-    rows = [dict(zip(names, row.values, strict=True)) for row in found.rows]
-    return [row for row in rows if keys.items() <= row.items()]
+    return [row for row in sampled_rows(cluster, source) if keys.items() <= row.items()]
 
 
 def test_sessions_are_counted_by_database_role_and_state(

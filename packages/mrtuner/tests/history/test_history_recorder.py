@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 from pathlib import Path
@@ -121,7 +122,7 @@ def test_no_password_is_stored_or_told(new_cluster: NewCluster, tmp_path: Path) 
     assert b"hunter2" not in whole
 
 
-def test_a_store_that_cannot_be_written_is_told_and_tried_again(
+def test_a_store_that_cannot_be_written_is_told_tried_again_and_an_event(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     """The database file of the store may not grow at first, and then it may."""
@@ -143,6 +144,8 @@ def test_a_store_that_cannot_be_written_is_told_and_tried_again(
     assert any("nothing can be stored" in sentence for sentence in told)
     assert any("stored again" in sentence for sentence in told)
     assert samples(tmp_path, "sessions") > 0
+    ((detail,),) = rows(tmp_path, "SELECT detail FROM events WHERE kind = 'full'")
+    assert re.fullmatch(r"nothing could be stored for \d+ s: database or disk is full", detail)
 
 
 def test_many_instances_begin_one_after_the_other(cluster: Cluster, tmp_path: Path) -> None:
