@@ -24,7 +24,7 @@ from mrtuner.errors import MissingPart
 from mrtuner.failover.namespaces import require
 from mrtuner.postgres.cluster import INITDB_CACHE, Cluster
 from mrtuner.postgres.server_user import scratch_directory
-from servers import GRID, MAJORS, at_hand, binaries
+from servers import GRID, MAJORS, at_hand, binaries, running
 from shared import SHARED
 
 PASSWORD = "correct horse battery staple"
@@ -174,12 +174,8 @@ def namespaces() -> None:
 @pytest.fixture(scope="session")
 def embedded() -> Iterator[Cluster]:
     """One running PostgreSQL 18 for a whole worker: leave it as you found it."""
-    cluster = Cluster.create(binaries(18), scratch_directory())
-    try:
-        with cluster:
-            yield cluster
-    finally:
-        cluster.remove()
+    with running() as cluster:
+        yield cluster
 
 
 @pytest.fixture

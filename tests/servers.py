@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from machine import debian_server
 from mrtuner.errors import MissingPart, UsageError
 from mrtuner.postgres.binaries import Binaries, find_binaries
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.server_user import scratch_directory
 
 MAJORS = (13, 14, 15, 16, 17, 18, 19)
 #: All majors as parameters. The oldest, the newest, the embedded one and the first with pg_stat_io
@@ -87,15 +89,41 @@ def _fetch_servers() -> Any:
     return module
 
 
-def restart_command(cluster: Cluster) -> str:
-    """Restart as a package's service would, as the server's user."""
-    who = (
-        f"setpriv --reuid={cluster.user.uid} --regid={cluster.user.gid} --clear-groups "
-        if (cluster.user)
-        else ""
-    )
-    control = cluster.binaries.program("pg_ctl")
-    return f"cd / && {who}{control} -D {cluster.data} -l {cluster.directory}/log -w restart"
+@contextmanager
+def running(
+    major: int = 18, settings: Mapping[str, str | int | float] | None = None, **listening: Any
+) -> Iterator[Cluster]:
+    """A server of a test's own, removed when the block ends."""
+    cluster = Cluster.create(binaries(major), scratch_directory(), settings, **listening)
+    try:
+        with cluster:
+            yield cluster
+    finally:
+        cluster.remove()
+
+
+@contextmanager
+def standby_of(primary: Cluster, **settings: str | int) -> Iterator[Cluster]:
+    """A running standby with these settings, removed when the block ends."""
+    port = int(settings.get("port", primary.port))
+    standby = Cluster(primary.binaries, scratch_directory(), port, primary.user)
+    copy = ("pg_basebackup", "-D", standby.data, "-R", "-c", "fast", "-d", primary.dsn())
+    try:
+        done = primary.run(*copy)
+        assert done.returncode == 0, done.stderr
+        standby.configure({"unix_socket_directories": str(standby.directory), **settings})
+        standby.start()
+        yield standby
+    finally:
+        standby.remove()
+
+
+def pg_ctl(cluster: Cluster, action: str) -> str:
+    """The owner's command: pg_ctl as the server's user."""
+    who = f"runuser -u {cluster.user.name} -- " if cluster.user else ""
+    program, log = cluster.binaries.program("pg_ctl"), cluster.directory / "log"
+    where = f"-D {cluster.data}" + (f" -l {log}" if action != "stop" else "")
+    return f"cd / && {who}{program} {action} -w -m fast {where}"
 
 
 def sql(dsn: str, *statements: str) -> list[tuple[Any, ...]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
+import command_line
 from json_schemas import assert_valid
-from mrtuner.cli import main
 
 RECIPE = """FROM python:3.13
 ARG GIT_SHA
@@ -21,8 +21,7 @@ RUN chown -R app /srv/app
 """
 
 
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["image", "cost", *map(str, arguments)])
+run = partial(command_line.run, "image", "cost")
 
 
 @pytest.fixture

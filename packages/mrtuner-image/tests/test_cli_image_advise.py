@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
+import command_line
 from json_schemas import assert_valid
 from machine import needs
-from mrtuner.cli import main
 from mrtuner.units import pretty_bytes
 
 RECIPE = """FROM python:3.13
@@ -23,8 +23,7 @@ RUN chown -R app:app /srv/app
 """
 
 
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["image", *map(str, arguments)])
+run = partial(command_line.run, "image")
 
 
 @pytest.fixture

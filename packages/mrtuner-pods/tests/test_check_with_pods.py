@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from conftest import NewCluster
 
+from command_line import run
 from mrtuner.answers import check
 from mrtuner.checks.report import CheckReport
-from mrtuner.cli import main
 from mrtuner.errors import UsageError
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
@@ -61,9 +60,7 @@ def test_the_command_takes_a_manifest_and_refuses_what_is_none(
 ) -> None:
     with pytest.raises(UsageError):
         checked(embedded, f"pods:{tmp_path / 'none.yaml'}")
-    done = CliRunner().invoke(
-        main, ["check", embedded.dsn(), "--memory", "8GB", "--with", manifest(tmp_path, 100)]
-    )
+    done = run("check", embedded.dsn(), "--memory", "8GB", "--with", manifest(tmp_path, 100))
     assert done.exit_code == 3, done.output
     assert "connections, and max_connections admits" in done.stdout
     without = check(embedded.dsn(), skip=["free-space"], memory="8GB")

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from history_data import MIDNIGHT, SECOND
 from history_story import of_source
 
+import command_line
 from json_schemas import assert_valid
-from mrtuner.cli import main
 from mrtuner.history.recording.sampler import Row, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
@@ -62,8 +62,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return recorded(tmp_path_factory.mktemp("history"))
 
 
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["pods", *map(str, arguments)])
+run = partial(command_line.run, "pods")
 
 
 def told(*arguments: str | Path) -> dict[str, Any]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
 import psycopg
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
+import command_line
 from json_schemas import assert_valid
-from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
 
 pytestmark = pytest.mark.usefixtures("short_simulations")
@@ -20,8 +20,7 @@ pytestmark = pytest.mark.usefixtures("short_simulations")
 LOAD = ("--rate", "100/s", "--service-time", "27ms", "--wait-p95", "20ms")
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["pods", "plan", *arguments])
+run = partial(command_line.run, "pods", "plan")
 
 
 def test_the_text_begins_with_the_answer_and_its_reason() -> None:

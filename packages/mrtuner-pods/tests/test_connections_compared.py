@@ -11,11 +11,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from click.testing import CliRunner
 from conftest import NewCluster
 
+from command_line import run
 from json_schemas import assert_valid
-from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
 from mrtuner_pods.connections import Check, Manifest, check, numbers
 from mrtuner_pods.observed import activity
@@ -122,8 +121,8 @@ def test_the_command_compares_as_a_user_runs_it(shop: Cluster, tmp_path: Path) -
         opened(stack, shop, "web_user", 10)
         opened(stack, shop, "looker", 6, "\x1b[31mred")
         stack.enter_context(pytest.MonkeyPatch.context()).setattr(activity, "WATCHED", 0.1)
-        screen = CliRunner().invoke(main, given)
-        told = CliRunner().invoke(main, [*given, "--json"])
+        screen = run(*given)
+        told = run(*given, "--json")
     assert (screen.exit_code, told.exit_code) == (3, 3)
     document = json.loads(told.stdout)
     assert_valid(document, "mrtuner.pods.check/1")

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
+from command_line import run
 from groups import real_group
 from machine import needs
-from mrtuner.cli import main
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
 from mrtuner.host.tree import Tree
 from mrtuner_pods.measure import measure
@@ -136,9 +135,7 @@ def test_the_command_measures_a_process_in_such_a_group(tmp_path: Path) -> None:
                 (group / "cgroup.procs").write_text(str(child.pid))
                 file = tmp_path / "pods.json"
                 file.write_text(a_list(a_pod("web-1", app=WEB)))
-                done = CliRunner().invoke(
-                    main, ["pods", "measure", "--pods", str(file), "--seconds", "0.5", "--json"]
-                )
+                done = run("pods", "measure", "--pods", file, "--seconds", "0.5", "--json")
                 child.kill()
         finally:
             group.rmdir()
@@ -154,7 +151,7 @@ def test_the_command_measures_a_process_in_such_a_group(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_do_not_go_together_are_named(given: list[str], said: str) -> None:
-    done = CliRunner().invoke(main, ["pods", "measure", *given])
+    done = run("pods", "measure", *given)
     assert done.exit_code == 2
     assert said in done.output
 

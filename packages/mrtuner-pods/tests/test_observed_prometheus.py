@@ -13,15 +13,14 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Summary, generate_latest
 from prometheus_client import Histogram as ClientHistogram
 from prometheus_client.exposition import start_http_server
 
+from command_line import run
 from machine import needs
-from mrtuner.cli import main
 from mrtuner.errors import BadValue, ConnectError, MrTunerError, UsageError
 from mrtuner.postgres.cluster import free_port
 from mrtuner_pods.observed import Observed, of_texts
@@ -487,10 +486,9 @@ def test_hours_without_requests_are_told(prometheus: str) -> None:
 @pytest.mark.usefixtures("short_simulations")
 def test_the_command_plans_from_a_server(prometheus: str) -> None:
     """From the last two hours and a bit: rate and times need not be given."""
-    done = CliRunner().invoke(
-        main, ["pods", "plan", "--prometheus", prometheus, "--metric", WEB, "--over", "130min",
-               "--json"]
-    )  # fmt: skip
+    done = run(
+        "pods", "plan", "--prometheus", prometheus, "--metric", WEB, "--over", "130min", "--json"
+    )
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["load"]["rate"] == pytest.approx(100, rel=0.05)
@@ -518,7 +516,7 @@ def test_the_command_plans_from_a_server(prometheus: str) -> None:
 def test_options_that_do_not_go_together_are_named(
     arguments: list[str], said: str, hint: str
 ) -> None:
-    done = CliRunner().invoke(main, ["pods", "plan", "--rate", "100/s", *arguments])
+    done = run("pods", "plan", "--rate", "100/s", *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert said in done.stderr
     assert f"HINT: {hint}" in done.stderr or hint in done.stderr
@@ -531,11 +529,8 @@ def test_files_are_two_readings_and_what_is_given_wins(tmp_path: Path) -> None:
     (tmp_path / "1").write_text(app.text)
     app.serve(60)
     (tmp_path / "2").write_text(app.text)
-    done = CliRunner().invoke(
-        main,
-        ["pods", "plan", "--rate", "80/s", "--prometheus", str(tmp_path / "1"), "--prometheus",
-         str(tmp_path / "2"), "--over", "10s"],
-    )  # fmt: skip
+    done = run("pods", "plan", "--rate", "80/s", "--prometheus", tmp_path / "1",
+               "--prometheus", tmp_path / "2", "--over", "10s")  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "rate 60/s (http_request_duration_seconds_count" in done.stdout
     assert "over 10 s); not used" in " ".join(done.stdout.split())

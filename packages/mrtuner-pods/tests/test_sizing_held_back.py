@@ -14,11 +14,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
+from command_line import run
 from groups import real_group
 from machine import needs
-from mrtuner.cli import main
 from mrtuner.errors import UsageError
 from mrtuner.facts import Fact
 from mrtuner.host.cgroup import ControlGroup
@@ -310,7 +309,7 @@ def test_connections_that_wait_to_be_accepted_are_counted() -> None:
 def test_a_process_that_is_not_there_is_named() -> None:
     with pytest.raises(UsageError, match="there is no process 99999999"):
         measure(Tree(), [99999999], 0.1)
-    done = CliRunner().invoke(main, ["pods", "measure", str(os.getpid()), "99999999"])
+    done = run("pods", "measure", str(os.getpid()), "99999999")
     assert (done.exit_code, "there is no process 99999999" in done.stderr) == (2, True)
 
 
@@ -325,8 +324,8 @@ def test_a_process_that_ended_since_it_was_found_is_left_out() -> None:
 def test_the_command_answers_in_text_and_json() -> None:
     with running(SLEEP, "look for me") as pid:
         options = ["pods", "measure", "--name", "look for me$", "--seconds", "0.5"]
-        shown = CliRunner().invoke(main, options)
-        told = json.loads(CliRunner().invoke(main, [*options, "--json"]).stdout)
+        shown = run(*options)
+        told = json.loads(run(*options, "--json").stdout)
     assert shown.exit_code == 0, shown.output
     assert shown.stdout.startswith("Too little load: it used 0.0")
     assert "what runtimes count here" in shown.stdout
@@ -345,7 +344,7 @@ def test_the_command_answers_in_text_and_json() -> None:
     ],
 )
 def test_bad_input_is_named(given: list[str], message: str) -> None:
-    done = CliRunner().invoke(main, ["pods", "measure", *given])
+    done = run("pods", "measure", *given)
     assert done.exit_code == 2, done.output
     assert message in done.output
 

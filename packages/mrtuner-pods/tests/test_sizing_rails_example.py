@@ -14,10 +14,9 @@ from urllib.parse import quote
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
+from command_line import run
 from machine import needs
-from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner_pods.observed import activity
 from servers import sql
@@ -59,7 +58,7 @@ def shop(cluster: Cluster, log: Path) -> Iterator[tuple[subprocess.Popen[bytes],
 
 
 def told(*command: object) -> Any:
-    done = CliRunner().invoke(main, [*map(str, command), "--json"])
+    done = run(*command, "--json")
     return json.loads(done.stdout)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from mrtuner.cli import main
+from command_line import run
 from rdstune.cli import rdstune
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def test_a_class_that_the_engine_does_not_offer_is_warned_of() -> None:
 
 
 def test_mrtuner_rds_is_the_same() -> None:
-    done = CliRunner().invoke(main, ["rds", "evaluate", "{DBInstanceVCPU*2}", "--vcpus", "6"])
+    done = run("rds", "evaluate", "{DBInstanceVCPU*2}", "--vcpus", "6")
     assert done.stdout.splitlines()[1].split() == ["value", "12"]
 
 

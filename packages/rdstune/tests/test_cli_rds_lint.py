@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from mrtuner.cli import main
+from command_line import run
 from rdstune.cli import rdstune
 
 WRONG = """\
@@ -133,7 +133,7 @@ def test_a_missing_file_and_an_unknown_class_are_said(wrong: str) -> None:
 
 
 def test_it_is_a_command_of_mrtuner_rds_too(wrong: str) -> None:
-    assert CliRunner().invoke(main, ["rds", "lint", wrong, "--check"]).exit_code == 3
+    assert run("rds", "lint", wrong, "--check").exit_code == 3
 
 
 def test_without_check_a_mistake_is_told_and_is_no_failure(wrong: str) -> None:

@@ -6,11 +6,10 @@ import json
 from html.parser import HTMLParser
 
 import pytest
-from click.testing import CliRunner
 
+from command_line import run
 from json_schemas import assert_valid
 from mrtuner.aws.session import client
-from mrtuner.cli import main
 from mrtuner.documents import as_builtins, read
 from mrtuner.failover.rehearse.document import RehearsalDocument
 from mrtuner.failover.rehearse.page import lines, page
@@ -33,11 +32,9 @@ def dsn(server_lab: Lab) -> str:
 
 def test_a_failover_of_the_labs_rds(server_lab: Lab, dsn: str) -> None:
     quickly = ("--steady", "1s", "--connections", "5", "--start-timeout", "20s", "--yes")
-    done = CliRunner().invoke(
-        main,
-        ["failover", "rehearse", dsn, "--trigger", "rds:shop", "--within", "20s", "--json",
-         *quickly],
-    )  # fmt: skip
+    done = run(
+        "failover", "rehearse", dsn, "--trigger", "rds:shop", "--within", "20s", "--json", *quickly
+    )
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     (way,) = told["ways"]

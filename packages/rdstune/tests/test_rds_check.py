@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
+from command_line import run
 from json_schemas import assert_valid
 from mrtuner.answers import check
 from mrtuner.aws.errors import AwsError
@@ -17,7 +17,6 @@ from mrtuner.aws.session import client as aws_client
 from mrtuner.catalog.classes import instance_class
 from mrtuner.catalog.families import family
 from mrtuner.checks.report import CheckReport
-from mrtuner.cli import main
 from mrtuner.errors import BadValue
 from mrtuner.findings import Finding
 from mrtuner.formula.class_memory import class_memory
@@ -140,7 +139,7 @@ def test_what_aws_denies_is_not_judged_and_an_unknown_instance_is_an_error(
     assert "rds-group" not in report.passed
     with pytest.raises(AwsError, match="db9"):
         check("rds:db9")
-    done = CliRunner().invoke(main, ["check", "rds:db1", "rds:db9"])
+    done = run("check", "rds:db1", "rds:db9")
     assert done.exit_code == 3, done.output
     assert "not judged: rds:db9: every check" in done.stdout
     assert "not judged: rds:db1: " in done.stdout
@@ -171,7 +170,7 @@ def test_the_server_behind_an_instance_is_checked_as_well(
     monkeypatch.setenv("PGUSER", known["user"].value)
     monkeypatch.setenv("PGDATABASE", "shop")
     monkeypatch.setenv("PGPASSFILE", known["passfile"].value)
-    done = CliRunner().invoke(main, ["check", "rds:db1", "--json"])
+    done = run("check", "rds:db1", "--json")
     assert done.exit_code == 3, done.output
     told = json.loads(done.stdout)
     assert_valid(told, "mrtuner.check/1")

@@ -14,11 +14,12 @@ Every kind of document is a `Document` in a module called ``document`` of the ro
         parts: Annotated[list[Part], Doc("largest first")]
 
 A part that is a dataclass of its room stands in a document as it is: its fields are described where
-it is declared, with the same `Doc`. What is declared here is composed of parts, or has other names
-or fields than the object that it is made from. A field takes the attribute of its own name;
-`field(name=…)` names it in JSON, and ``UNSET`` leaves it out. A version grows only by fields with a
-default; a field that changes its meaning makes a new version. The reference page and the JSON
-Schemas are generated from these declarations (`schema`).
+it is declared, with the same `Doc`. A whole document takes its fields from one by `fields_of`. What
+is declared here is composed of parts, or has other names or fields than the object that it is made
+from. A field takes the attribute of its own name; `field(name=…)` names it in JSON, and ``UNSET``
+leaves it out. A version grows only by fields with a default; a field that changes its meaning makes
+a new version. The reference page and the JSON Schemas are generated from these declarations
+(`schema`).
 
 This module imports msgspec: import it, and every ``document`` module, inside functions.
 """
@@ -28,9 +29,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Annotated, Any, Final, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, cast, get_type_hints
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
@@ -47,6 +48,7 @@ __all__ = [
     "as_builtins",
     "convert",
     "field",
+    "fields_of",
     "kinds",
     "read",
     "schema",
@@ -72,6 +74,26 @@ class NotJudged(Struct):
 
 class Document(Struct, tag_field="schema"):
     """A whole document; its tag is the field ``schema``: name, slash, version."""
+
+
+def fields_of(record: type) -> Callable[[type[_D]], type[_D]]:
+    """Give a kind of document the fields of a dataclass; all but the `Omissible` are required."""
+    hints = get_type_hints(record, include_extras=True)
+    fields: list[Any] = [
+        (one.name, hints[one.name], one.default)
+        if isinstance(hints[one.name].__metadata__[0], Omissible)
+        else (one.name, hints[one.name])
+        for one in dataclasses.fields(record)
+    ]
+
+    def completed(kind: type[_D]) -> type[_D]:
+        made = msgspec.defstruct(
+            kind.__name__, fields, bases=(kind,), module=kind.__module__, tag=tag(kind),
+            namespace={"__doc__": kind.__doc__}, kw_only=True,
+        )  # fmt: skip
+        return cast("type[_D]", made)
+
+    return completed
 
 
 def convert(source: object, kind: type[_T]) -> _T:
@@ -227,7 +249,8 @@ def kinds(*packages: str) -> Iterator[type[Document]]:
 
 
 def _leaves(kind: type[Document]) -> Iterator[type[Document]]:
-    for below in kind.__subclasses__():
-        if below.__struct_config__.tag:
-            yield below
-        yield from _leaves(below)
+    below = kind.__subclasses__()
+    if not below:
+        yield kind
+    for one in below:
+        yield from _leaves(one)

@@ -14,18 +14,17 @@ from typing import Any, TypeVar
 import anyio
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from click.testing import CliRunner
 from conftest import NewCluster
 from history_story import story
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, Tool
 from msgspec.structs import replace
 
+from command_line import run
 from machine import program
 from mrtuner import answers
 from mrtuner.agents.server import NOTICE, server
 from mrtuner.agents.tools import TOOLS, Places, paged
-from mrtuner.cli import main
 from mrtuner.history.analysis.gaps import HistoryGap
 from mrtuner.postgres.cluster import Cluster
 from node_packages import node_packages
@@ -204,7 +203,7 @@ def test_what_a_tool_does_not_know_is_refused_with_a_hint() -> None:
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("example") / "history"
-    done = CliRunner().invoke(main, ["history", "example", "--dir", str(place)])
+    done = run("history", "example", "--dir", place)
     assert done.exit_code == 0, done.output
     return place
 

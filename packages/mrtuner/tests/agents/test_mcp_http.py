@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import anyio
 import pytest
-from click.testing import CliRunner
 from history_story import story
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -19,10 +18,10 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp_types import CallToolResult
 from served import Viewer, serving, serving_here
 
+from command_line import run
 from machine import PAGE, require
 from mrtuner.agents.server import over_http
 from mrtuner.agents.tools import TOOLS, Places
-from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.web.app import LOOPBACK, Agents
 from mrtuner.web.authentication import Access, hash_of
@@ -201,7 +200,7 @@ def test_the_command_serves_them_with_a_password_and_the_servers_of_a_file(
 
 
 def test_tools_for_everybody_are_refused(store: Path) -> None:
-    done = CliRunner().invoke(main, ["serve", "--dir", str(store), "--mcp"])
+    done = run("serve", "--dir", store, "--mcp")
     assert done.exit_code == 4
     assert "anyone on this machine could ask the tools of --mcp" in done.stderr
     assert "HINT: " in done.stderr

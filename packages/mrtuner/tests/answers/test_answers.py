@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from conftest import PASSWORD, NewCluster
 from docs_pages import DOCS, examples
 from history_story import story
 
+from command_line import run
 from mrtuner.answers import apply, audit, tune, vacuum
 from mrtuner.answers.change import Proposal
 from mrtuner.change.journal import Journal
-from mrtuner.cli import main
 from mrtuner.errors import ConnectError, Refused, UsageError
 from mrtuner.inputs import MachineInputs
 from mrtuner.postgres.cluster import Cluster
@@ -115,12 +114,12 @@ def test_a_history_gives_the_answer_that_the_command_gives(embedded: Cluster, st
                for word in (f"--{name.replace('_', '-')}", str(value))]  # fmt: skip
     called = tune(embedded.dsn(), history=store, **given)
     command = ["tune", "--history", str(store), *options, "--json"]
-    told = json.loads(CliRunner().invoke(main, [*command, embedded.dsn()]).stdout)
+    told = json.loads(run(*command, embedded.dsn()).stdout)
     values = {one["name"]: one["value"] for one in told["advice"]}
     assert {name: item.value for name, item in called.items()} == values
     recorded = tune(history=store, **given)
     assert recorded["shared_buffers"].value == called["shared_buffers"].value == "4GB"
-    without = CliRunner().invoke(main, command)
+    without = run(*command)
     assert without.exit_code == 0, without.output
     assert json.loads(without.stdout)["advice"][0]["name"] == next(iter(recorded))
 

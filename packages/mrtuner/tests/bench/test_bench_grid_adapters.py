@@ -27,9 +27,8 @@ from mrtuner.bench.verdict.judge import verdicts
 from mrtuner.bench.verdict.summary import summaries
 from mrtuner.errors import BadValue, MissingPart, MrTunerError
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.units import MiB
-from servers import binaries, sql
+from servers import binaries, running, sql
 
 pytestmark = pytest.mark.timed
 
@@ -72,11 +71,8 @@ def tiny(*workloads: Workload, **other: object) -> Plan:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster.create(
-        binaries(18), scratch_directory(), listen=True, password="kept to itself"
-    ) as made:
+    with running(listen=True, password="kept to itself") as made:
         yield made
-    made.remove()
 
 
 def written(path: Path, text: str) -> str:

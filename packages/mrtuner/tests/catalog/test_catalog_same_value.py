@@ -9,10 +9,8 @@ import psycopg
 import pytest
 
 from mrtuner import notation
-from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.conf_file import same_value
-from mrtuner.postgres.server_user import scratch_directory
-from servers import GRID, binaries
+from servers import GRID, running
 
 #: Parameters of each type that a session may set, and how people, files and tools write them.
 NOTATIONS = {
@@ -48,12 +46,11 @@ Judge = psycopg.Connection[Any]
 
 @pytest.fixture(scope="module", params=GRID)
 def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
-    cluster = Cluster.create(binaries(request.param), scratch_directory(), {"fsync": "off"})
-    try:
-        with cluster, psycopg.connect(cluster.dsn(), autocommit=True) as connection:
-            yield connection
-    finally:
-        cluster.remove()
+    with (
+        running(request.param, {"fsync": "off"}) as cluster,
+        psycopg.connect(cluster.dsn(), autocommit=True) as connection,
+    ):
+        yield connection
 
 
 def shown(judge: Judge, name: str, text: str) -> str | None:

@@ -20,9 +20,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from mrtuner.catalog import Parameter, parameters
-from mrtuner.postgres.cluster import Cluster
-from mrtuner.postgres.server_user import scratch_directory
-from servers import MAJORS, binaries
+from servers import MAJORS, running
 
 Row = dict[str, Any]
 
@@ -49,12 +47,11 @@ def each_major(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="module")
 def rows(each_major: int) -> Iterator[Mapping[str, Row]]:
-    cluster = Cluster.create(binaries(each_major), scratch_directory(), {"fsync": "off"})
-    try:
-        with cluster, psycopg.connect(cluster.dsn(), row_factory=dict_row) as server:
-            yield {row["name"]: row for row in server.execute("SELECT * FROM pg_settings")}
-    finally:
-        cluster.remove()
+    with (
+        running(each_major, {"fsync": "off"}) as cluster,
+        psycopg.connect(cluster.dsn(), row_factory=dict_row) as server,
+    ):
+        yield {row["name"]: row for row in server.execute("SELECT * FROM pg_settings")}
 
 
 def test_the_catalogue_agrees_with_the_server(each_major: int, rows: Mapping[str, Row]) -> None:

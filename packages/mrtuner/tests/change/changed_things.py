@@ -15,7 +15,6 @@ from mrtuner.change.settings import apply as settings
 from mrtuner.change.settings.apply import NEVER, Restart
 from mrtuner.change.settings.draft import INCLUDE_FILE
 from mrtuner.change.transaction import Observer, unobserved
-from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
 from mrtuner.vacuum import apply as storage
@@ -61,14 +60,6 @@ class Thing(Protocol):
 
     def mixed(self) -> bool:
         """Whether neither its start nor its target is in force, in the middle of a change."""
-
-
-def pg_ctl(cluster: Cluster, action: str) -> str:
-    """The owner's command: pg_ctl as the server's user."""
-    who = f"runuser -u {cluster.user.name} -- " if cluster.user else ""
-    program, log = cluster.binaries.program("pg_ctl"), cluster.directory / "log"
-    where = f"-D {cluster.data}" + (f" -l {log}" if action != "stop" else "")
-    return f"cd / && {who}{program} {action} -w -m fast {where}"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from changed_things import ParameterGroup, RoleSettings, Settings, StorageParameters, Thing, pg_ctl
+from changed_things import ParameterGroup, RoleSettings, Settings, StorageParameters, Thing
 from killed import Verb, change, was_killed
 
 from labs import lead_to
@@ -20,7 +20,7 @@ from mrtuner.change.record import Method
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
 from rdstune.lab import Lab
-from servers import binaries, sql
+from servers import binaries, pg_ctl, sql
 
 pytestmark = pytest.mark.timed
 

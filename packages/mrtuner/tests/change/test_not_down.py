@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from changed_things import pg_ctl
 from killed import Verb, started
 
 from mrtuner.change.journal import Journal
@@ -29,7 +28,7 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
-from servers import binaries, sql
+from servers import binaries, pg_ctl, sql
 from waiting import until
 
 pytestmark = pytest.mark.timed

@@ -8,9 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 from conftest import NewCluster
 
+from command_line import run
 from mrtuner.change.journal import Journal
 from mrtuner.change.settings.apply import (
     Restart,
@@ -21,13 +21,11 @@ from mrtuner.change.settings.apply import (
     plan,
     undo,
 )
-from mrtuner.cli import main
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
-from mrtuner.postgres.server_user import scratch_directory
-from servers import GRID, sql
+from servers import GRID, pg_ctl, sql, standby_of
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -39,16 +37,9 @@ PAUSED = "hot standby is not possible because of insufficient parameter settings
 def pair(new_cluster: NewCluster) -> Iterator[tuple[Cluster, Cluster]]:
     """A primary and a standby that streams from it, both of 18."""
     primary = new_cluster(settings={"max_connections": 20})
-    standby = Cluster(primary.binaries, scratch_directory(), primary.port, primary.user)
-    done = primary.run("pg_basebackup", "-D", standby.data, "-R", "-c", "fast", "-d", primary.dsn())
-    assert done.returncode == 0, done.stderr
-    standby.configure({"unix_socket_directories": str(standby.directory)})
-    try:
-        standby.start()
+    with standby_of(primary) as standby:
         until(lambda: attached(primary))
         yield primary, standby
-    finally:
-        standby.remove()
 
 
 def attached(primary: Cluster) -> bool:
@@ -203,7 +194,8 @@ def test_named_standbys_are_raised_first_and_replay_never_pauses(
     primary, standby = pair
     (tmp_path / "wanted.conf").write_text("max_connections = 40\nwork_mem = 8MB\n")
     words = ["--from", str(tmp_path / "wanted.conf"), "--yes", "--journal", str(tmp_path / "j")]
-    words += ["--restart", restart(primary), "--standby", standby.dsn(), restart(standby)]
+    words += ["--restart", pg_ctl(primary, "restart")]
+    words += ["--standby", standby.dsn(), pg_ctl(standby, "restart")]
     done = run("apply", primary.dsn(), *words)
     assert done.exit_code == 0, done.output
     for cluster in pair:
@@ -214,17 +206,7 @@ def test_named_standbys_are_raised_first_and_replay_never_pauses(
     assert PAUSED not in standby.log(1000)
 
     back = run("undo", primary.dsn(), "--yes", "--journal", str(tmp_path / "j"),
-               "--restart", restart(primary))  # fmt: skip
+               "--restart", pg_ctl(primary, "restart"))  # fmt: skip
     assert back.exit_code == 0, back.output
     assert sql(primary.dsn(), "SHOW max_connections") == [("20",)]
     assert f"mrtuner undo '{standby.dsn()}'" in done.stderr
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
-
-
-def restart(cluster: Cluster) -> str:
-    who = f"runuser -u {cluster.user.name} -- " if cluster.user else ""
-    program, log = cluster.binaries.program("pg_ctl"), cluster.directory / "log"
-    return f"cd / && {who}{program} restart -w -m fast -D {cluster.data} -l {log}"

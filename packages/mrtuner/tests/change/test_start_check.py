@@ -17,8 +17,7 @@ from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
-from mrtuner.postgres.server_user import scratch_directory
-from servers import binaries, sql
+from servers import running, sql
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -29,10 +28,8 @@ AUTO = "postgresql.auto.conf"
 @pytest.fixture(scope="module")
 def server() -> Iterator[Cluster]:
     """One running server, on which nothing is written."""
-    cluster = Cluster.create(binaries(18), scratch_directory(), {"wal_level": "logical"})
-    with cluster:
+    with running(settings={"wal_level": "logical"}) as cluster:
         yield cluster
-    cluster.remove()
 
 
 def check(cluster: Cluster, draft: dict[str, str], user: str = "postgres") -> StartCheck:

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from changed_things import pg_ctl
 from click.testing import CliRunner, Result
 from conftest import NewCluster
 from killed import was_killed
@@ -19,7 +18,7 @@ from mrtuner.change.transaction import Observer
 from mrtuner.cli import main
 from mrtuner.errors import ConnectError
 from mrtuner.postgres.cluster import Cluster
-from servers import sql
+from servers import pg_ctl, sql
 
 pytestmark = pytest.mark.timed
 
@@ -62,11 +61,8 @@ def test_a_server_that_cannot_start_any_more_is_repaired_by_undo(
 
 
 def test_the_server_is_started_if_the_owner_says_how(broken: Cluster, tmp_path: Path) -> None:
-    who = f"runuser -u {broken.user.name} -- " if broken.user else ""
-    program, log = broken.binaries.program("pg_ctl"), broken.directory / "log"
-    start = f"cd / && {who}{program} restart -w -m fast -D {broken.data} -l {log}"
     where = ["--data-directory", str(broken.data)]
-    done = run("undo", broken.dsn(), tmp_path, "--restart", start, *where)
+    done = run("undo", broken.dsn(), tmp_path, "--restart", pg_ctl(broken, "restart"), *where)
     assert done.exit_code == 0, done.output
     assert done.stdout == "2 settings undone and verified\n"
     assert sql(broken.dsn(), "SHOW wal_level") == [("replica",)]

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from click.testing import CliRunner, Result
 from conftest import NewCluster
 
+from command_line import run
 from mrtuner.change.catalog_transaction import turned
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import State
-from mrtuner.cli import main
 from servers import sql
 
 MACHINE = ("--memory", "2GB", "--cpus", "2", "--storage", "ssd")
@@ -44,10 +43,6 @@ def dsn(new_cluster: NewCluster) -> str:
 
 def theirs(dsn: str, role: str) -> str:
     return dsn.replace("user=postgres", f"user='{role}'")
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 def work_mem(dsn: str, role: str) -> str:

@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
+from command_line import run
 from machine import needs
 from mrtuner.bench.record.archive import load
-from mrtuner.cli import main
 from servers import binaries
 
 pytestmark = pytest.mark.timed
@@ -53,12 +52,10 @@ def folder(tmp_path: Path) -> Path:
 
 def test_init_writes_a_plan_whose_length_is_forecast(tmp_path: Path) -> None:
     """10 blocks of 2 runs of 15 + 60 s are 25 minutes, plus some seconds around each run."""
-    made = CliRunner().invoke(main, ["bench", "init"])
+    made = run("bench", "init")
     assert made.exit_code == 0
     (tmp_path / "plan.toml").write_text(made.stdout)
-    told = CliRunner().invoke(
-        main, ["bench", "run", str(tmp_path / "plan.toml"), "--forecast", "--json"]
-    )
+    told = run("bench", "run", tmp_path / "plan.toml", "--forecast", "--json")
     seen = json.loads(told.stdout)
     assert seen["schema"] == "mrtuner.bench.forecast/1"
     assert (seen["cells"], seen["runs"]) == (1, 20)
@@ -67,7 +64,7 @@ def test_init_writes_a_plan_whose_length_is_forecast(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["init", "run", "report", "compare"])
 def test_every_command_leads_its_help_with_examples(name: str) -> None:
-    shown = CliRunner().invoke(main, ["bench", name, "--help"])
+    shown = run("bench", name, "--help")
     assert shown.exit_code == 0
     assert f"  mrtuner bench {name}" in shown.output
     assert shown.output.index("Examples:") < shown.output.index("Options:")
@@ -77,7 +74,7 @@ def test_every_command_leads_its_help_with_examples(name: str) -> None:
 
 def test_what_cannot_be_run_is_a_usage_error(tmp_path: Path) -> None:
     for arguments in (["run"], ["run", "none.toml"], ["report", str(tmp_path)]):
-        assert CliRunner().invoke(main, ["bench", *arguments]).exit_code == 2
+        assert run("bench", *arguments).exit_code == 2
 
 
 def test_a_script_with_a_mistake_is_found_before_anything_is_measured(folder: Path) -> None:

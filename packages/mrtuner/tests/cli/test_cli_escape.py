@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 from conftest import NewCluster
 from test_cli_live import at_a_terminal
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.cli.common import terminal
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
@@ -34,10 +33,6 @@ def dsn(embedded: Cluster) -> Iterator[str]:
     sql(where, f'CREATE TABLE "{EVIL}" (id int PRIMARY KEY) WITH (autovacuum_enabled = false)')
     yield where
     sql(embedded.dsn(), f'DROP DATABASE "{EVIL}" WITH (FORCE)')
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
 
 
 def acts(text: str) -> bool:

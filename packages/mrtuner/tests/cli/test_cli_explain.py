@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from mrtuner.cli import main
+from command_line import run
 
 
 def explain(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["explain", *arguments])
+    return run("explain", *arguments)
 
 
 def test_a_parameter_is_explained_with_its_rule_and_its_history() -> None:

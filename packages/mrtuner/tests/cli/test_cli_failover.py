@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from conftest import PASSWORD
 from jsonschema import ValidationError  # type: ignore[import-untyped]
 
+import command_line
 from json_schemas import assert_valid
 from machine import needs
 from mrtuner.cli import main
@@ -23,8 +25,7 @@ COMMANDS = ("predict", "settings", "audit", "self-test")
 SYSCTL = "net.ipv4.tcp_retries2 = 5\nkernel.osrelease = 6.18.0\n"
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["failover", *arguments])
+run = partial(command_line.run, "failover")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -16,20 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from history_data import SECOND, batch, queue, row, sample
 from history_story import story
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.documents import read
 from mrtuner.history.document import HistoryComparison, HistorySummary
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.history.text import comparison_lines, lines
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from mrtuner.cli import main
+import command_line
 from mrtuner.limits.examples.week import as_csv, simulated_week
 from rds_flows import new_slow_instance
 from rdstune.lab import Lab
@@ -24,8 +24,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["limits", *map(str, arguments)])
+run = partial(command_line.run, "limits")
 
 
 def test_the_example_is_a_file_that_the_command_reads(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from mrtuner.cli import main
+import command_line
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 
@@ -21,8 +21,7 @@ PATIENCE = 60.0
 OUR_SESSION = "FROM pg_stat_activity WHERE application_name = 'mrtuner'"
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["limits", *arguments])
+run = partial(command_line.run, "limits")
 
 
 def test_local_is_where_libpq_would_go(embedded: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

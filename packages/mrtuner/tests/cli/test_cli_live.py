@@ -14,15 +14,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from conftest import PASSWORD, NewCluster
 
+from command_line import run
 from mrtuner.change.journal import Journal
 from mrtuner.change.roles import RoleSettings
 from mrtuner.cli import main
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
-from servers import restart_command, sql
+from servers import pg_ctl, sql
 
 pytestmark = pytest.mark.timed
 
@@ -35,10 +36,6 @@ MACHINE = ("--memory", "2GB", "--cpus", "2", "--storage", "ssd")
 def journal(tmp_path: Path) -> Path:
     """A journal of this test's own."""
     return tmp_path / "journal"
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 def value(dsn: str, name: str) -> str:
@@ -222,7 +219,7 @@ def test_the_owners_command_restarts_the_server(new_cluster: NewCluster, journal
     before = cluster.pid
     done = run(
         "apply", cluster.dsn(), *MACHINE, "--yes",
-        "--journal", str(journal), "--restart", restart_command(cluster),
+        "--journal", str(journal), "--restart", pg_ctl(cluster, "restart"),
     )  # fmt: skip
     assert done.exit_code == 0
     assert "next restart" not in done.stderr

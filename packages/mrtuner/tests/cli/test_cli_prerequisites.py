@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
+from command_line import run
 from machine import needs
-from mrtuner.cli import main
 from mrtuner.cli.common.prerequisites import require
 from mrtuner.errors import UsageError
 from mrtuner.extras import EXTRAS, PACKAGES
@@ -38,7 +37,7 @@ NOBODY = "postgresql://nobody@127.0.0.1:9/none"
 def test_a_page_in_a_directory_that_is_not_there_is_refused_before_anything_is_done(
     arguments: list[str],
 ) -> None:
-    done = CliRunner().invoke(main, [*arguments, "/no/such/page.html"])
+    done = run(*arguments, "/no/such/page.html")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
         "error: there is no directory /no/such",

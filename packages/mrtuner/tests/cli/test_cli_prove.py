@@ -11,12 +11,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from click.testing import CliRunner
 from conftest import NewCluster
 
+from command_line import run
 from mrtuner import tune
 from mrtuner.answers.proof.loads import Wish, ask
-from mrtuner.cli import main
 from mrtuner.cli.common.proving import minutes
 from servers import sql
 
@@ -59,11 +58,8 @@ def test_a_proof_measures_both_sides_and_puts_everything_back(
     new_cluster: NewCluster, tmp_path: Path
 ) -> None:
     cluster, report = new_cluster(), tmp_path / "report.html"
-    done = CliRunner().invoke(
-        main,
-        ["prove", cluster.dsn(), *TINY, "--server-bin", str(cluster.binaries.directory),
-         "--journal", str(tmp_path / "journal"), "--html", str(report), "--yes", "--json"],
-    )  # fmt: skip
+    done = run("prove", cluster.dsn(), *TINY, "--server-bin", cluster.binaries.directory,
+               "--journal", tmp_path / "journal", "--html", report, "--yes", "--json")  # fmt: skip
     assert done.exit_code in {0, 5}, done.stderr
     document = json.loads(done.stdout)
     assert document["schema"] == "mrtuner.report/2"
@@ -104,11 +100,8 @@ def test_a_request_to_end_puts_everything_back(new_cluster: NewCluster, tmp_path
 
 def test_nobody_is_surprised_by_a_proof(new_cluster: NewCluster, tmp_path: Path) -> None:
     cluster = new_cluster()
-    done = CliRunner().invoke(
-        main,
-        ["prove", cluster.dsn(), *TINY, "--server-bin", str(cluster.binaries.directory),
-         "--journal", str(tmp_path)],
-    )  # fmt: skip
+    done = run("prove", cluster.dsn(), *TINY, "--server-bin", cluster.binaries.directory,
+               "--journal", tmp_path)  # fmt: skip
     assert done.exit_code == 4
     assert "--yes" in done.stderr.splitlines()[-1]
     assert as_it_was(cluster.dsn())
@@ -116,7 +109,7 @@ def test_nobody_is_surprised_by_a_proof(new_cluster: NewCluster, tmp_path: Path)
 
 @pytest.mark.parametrize("arguments", [[], ["--embedded", "postgresql://nowhere"]])
 def test_one_server_has_to_be_named(arguments: list[str]) -> None:
-    done = CliRunner().invoke(main, ["prove", *arguments])
+    done = run("prove", *arguments)
     assert done.exit_code == 2
     assert done.stderr.endswith("HINT: Give a connection string, or --embedded.\n")
 
@@ -135,13 +128,13 @@ def test_one_server_has_to_be_named(arguments: list[str]) -> None:
 def test_a_plan_that_means_nothing_is_refused_before_a_server_is_touched(
     option: str, value: str, message: str
 ) -> None:
-    done = CliRunner().invoke(main, ["prove", "postgresql://nowhere", option, value])
+    done = run("prove", "postgresql://nowhere", option, value)
     assert done.exit_code == 2
     assert message in done.stderr
 
 
 def test_a_missing_installation_is_named(tmp_path: Path) -> None:
-    done = CliRunner().invoke(main, ["demo", "--server-bin", str(tmp_path)])
+    done = run("demo", "--server-bin", tmp_path)
     assert done.exit_code == 1
     assert f"error: no program postgres in {tmp_path}" in done.stderr
     assert "--server-bin DIR" in done.stderr
@@ -154,7 +147,7 @@ def test_lengths_of_time_are_rounded_up_to_minutes() -> None:
 
 
 def test_statements_never_run_on_data_that_no_proof_made_without_an_explicit_word() -> None:
-    done = CliRunner().invoke(main, ["prove", "postgresql://nowhere", "--statements", "5"])
+    done = run("prove", "postgresql://nowhere", "--statements", "5")
     assert done.exit_code == 4
     assert "--statements runs on the server's own data" in done.stderr
     assert "add --on-this-data" in done.stderr.splitlines()[-1]
@@ -169,7 +162,7 @@ def test_statements_never_run_on_data_that_no_proof_made_without_an_explicit_wor
     ],
 )
 def test_words_that_mean_nothing_alone_are_refused(arguments: list[str], message: str) -> None:
-    done = CliRunner().invoke(main, ["prove", "postgresql://nowhere", *arguments])
+    done = run("prove", "postgresql://nowhere", *arguments)
     assert done.exit_code == 2
     assert message in done.stderr
 
@@ -187,7 +180,7 @@ def test_a_script_of_ones_own_runs_on_a_restored_copy_without_writing_to_it(
         "--server-bin", str(cluster.binaries.directory), "--journal", str(tmp_path / "journal"),
         "--script", str(script), "--on-this-data", "--rate", "50", "--yes", "--json",
     ]  # fmt: skip
-    done = CliRunner().invoke(main, arguments)
+    done = run(*arguments)
     assert done.exit_code in {0, 5}, done.stderr
     (load,) = json.loads(done.stdout)["loads"]
     assert load["title"] == "your scripts"
@@ -195,7 +188,7 @@ def test_a_script_of_ones_own_runs_on_a_restored_copy_without_writing_to_it(
     assert "in read-only sessions" in done.stderr
     assert sql(cluster.dsn(), "SELECT count(*) FROM shop") == [(1000,)]
     script.write_text("INSERT INTO shop VALUES (1);\n")
-    refused = CliRunner().invoke(main, arguments)
+    refused = run(*arguments)
     assert refused.exit_code == 1
     assert "read-only transaction" in refused.stderr
     assert as_it_was(cluster.dsn())
@@ -214,13 +207,11 @@ def test_statements_of_pg_stat_statements_are_replayed_and_the_others_named(
         session.execute("SELECT count(*) FROM shop WHERE id = 7 /* of clerk 4711 */")
         session.execute("SELECT id FROM shop ORDER BY id LIMIT 3")
         session.execute("UPDATE shop SET id = 1 WHERE id = 1")
-    done = CliRunner().invoke(
-        main,
-        ["prove", cluster.dsn(), "--memory", "2GB", "--cpus", "2", "--storage", "ssd",
-         "--clients", "1", "--seconds", "1", "--warmup", "0", "--blocks", "1", "--calibrate", "0",
-         "--server-bin", str(cluster.binaries.directory), "--journal", str(tmp_path / "journal"),
-         "--statements", "10", "--on-this-data", "--yes", "--json"],
-    )  # fmt: skip
+    done = run("prove", cluster.dsn(), "--memory", "2GB", "--cpus", "2", "--storage", "ssd",
+               "--clients", "1", "--seconds", "1", "--warmup", "0", "--blocks", "1",
+               "--calibrate", "0", "--server-bin", cluster.binaries.directory,
+               "--journal", tmp_path / "journal", "--statements", "10", "--on-this-data",
+               "--yes", "--json")  # fmt: skip
     assert done.exit_code in {0, 5}, done.stderr
     document = json.loads(done.stdout)
     reasons = {one["title"].split()[0]: one["why"] for one in document["left_out"]}

@@ -14,13 +14,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from conftest import NewCluster
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
-from servers import sql
+from servers import pg_ctl, sql
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -89,11 +89,7 @@ class Proof:
         )  # fmt: skip
 
     def restart_command(self, before: str = "true") -> str:
-        who = f"runuser -u {self.cluster.user.name} -- " if self.cluster.user else ""
-        program, log = self.cluster.binaries.program("pg_ctl"), self.cluster.directory / "log"
-        return (
-            f"{before}; cd / && {who}{program} restart -w -m fast -D {self.cluster.data} -l {log}"
-        )
+        return f"{before}; {pg_ctl(self.cluster, 'restart')}"
 
 
 @pytest.fixture
@@ -105,7 +101,7 @@ def proof(new_cluster: NewCluster, tmp_path: Path) -> Iterator[Proof]:
 
 def typed(words: list[str], *more: str) -> Result:
     assert words[0] == "mrtuner"
-    return CliRunner().invoke(main, [*words[1:], *more])
+    return run(*words[1:], *more)
 
 
 @pytest.mark.parametrize(
@@ -190,9 +186,7 @@ def test_what_a_killed_proof_left_is_named_and_removed_by_the_command_that_it_ga
     settings = tmp_path / "wanted.conf"
     settings.write_text("work_mem = 5MB\n")
     keep = ["--journal", str(proof.journal)]
-    applied = CliRunner().invoke(
-        main, ["apply", proof.dsn, "--from", str(settings), "--yes", *keep]
-    )
+    applied = run("apply", proof.dsn, "--from", settings, "--yes", *keep)
     assert applied.exit_code == 0
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setenv("TMPDIR", str(proof.scratch))
@@ -217,7 +211,7 @@ def test_what_a_killed_proof_left_is_named_and_removed_by_the_command_that_it_ga
     assert sql(proof.dsn, "SHOW work_mem") == [("5MB",)], "not the proof's"
     assert typed(command, "--yes").exit_code == 0
     assert sql(proof.dsn, "SHOW work_mem") == [("5MB",)]
-    assert CliRunner().invoke(main, ["undo", proof.dsn, "--yes", *keep]).exit_code == 0
+    assert run("undo", proof.dsn, "--yes", *keep).exit_code == 0
     assert proof.as_it_was()
 
 
@@ -231,7 +225,7 @@ def test_what_a_running_proof_uses_is_left_alone(
         proof.wait_for(process, "current: ")
         until(lambda: list(proof.scratch.glob("mrtuner-proof-*")) != [])
         before, (directory,) = proof.databases(), proof.scratch.glob("mrtuner-proof-*")
-        done = CliRunner().invoke(main, other)
+        done = run(*other)
         assert "left behind" not in done.stderr
         assert before != []
         assert set(before) <= {*proof.databases(), "mrtuner_proof_run"}  # created for each run
@@ -247,9 +241,7 @@ def test_a_database_of_another_machines_proof_is_only_named(proof: Proof, tmp_pa
         proof.dsn, "CREATE DATABASE theirs", f"COMMENT ON DATABASE theirs IS '{mark}'",
         "CREATE DATABASE mrtuner_mine",
     )  # fmt: skip
-    done = CliRunner().invoke(
-        main, ["undo", proof.dsn, "--proof", "--yes", "--journal", str(tmp_path / "journal")]
-    )
+    done = run("undo", proof.dsn, "--proof", "--yes", "--journal", tmp_path / "journal")
     assert done.exit_code == 0, done.output
     assert f"database theirs exists: {mark}" in done.stderr
     assert 'once that has ended: DROP DATABASE "theirs";' in done.stderr

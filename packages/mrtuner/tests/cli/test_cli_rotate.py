@@ -14,18 +14,15 @@ from json_schemas import assert_valid
 from machine import needs
 from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.postgres.server_user import scratch_directory
-from servers import binaries, sql
+from servers import running, sql
 
 ADMIN = "correct horse battery staple"
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Cluster]:
-    cluster = Cluster.create(binaries(18), scratch_directory(), listen=True, password=ADMIN)
-    with cluster:
+    with running(listen=True, password=ADMIN) as cluster:
         yield cluster
-    cluster.remove()
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
+from command_line import run
 from mrtuner.answers.targets import TargetKind, kind_of
-from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
 from rdstune.cli import rdstune
 
@@ -29,7 +29,7 @@ def test_what_a_target_names(text: str, kind: TargetKind) -> None:
 
 @pytest.mark.parametrize("command", ["apply", "undo"])
 def test_an_instance_is_sent_to_the_same_command_of_rdstune(command: str) -> None:
-    done = CliRunner().invoke(main, [command, "rds:shop"])
+    done = run(command, "rds:shop")
     assert done.exit_code == 2
     assert done.stderr == (
         "error: rds:shop is an instance of Amazon RDS\n"
@@ -51,13 +51,13 @@ def test_an_instance_is_sent_to_the_same_command_of_rdstune(command: str) -> Non
     ],
 )
 def test_what_a_command_has_no_use_for_is_refused(arguments: list[str], hint: str) -> None:
-    done = CliRunner().invoke(main, arguments)
+    done = run(*arguments)
     assert done.exit_code == 2
     assert done.stderr.endswith(f"HINT: {hint}\n")
 
 
 def test_a_bare_word_is_told_what_it_is_not() -> None:
-    done = CliRunner().invoke(main, ["tune", "--memory", "4GB", "foo"])
+    done = run("tune", "--memory", "4GB", "foo")
     assert "a word in it is neither a URI nor name=value" in done.stderr
     assert "…" not in done.stderr
 
@@ -76,6 +76,6 @@ def test_local_is_the_server_that_psql_finds(
         name, _, value = word.partition("=")
         variable = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE"}
         monkeypatch.setenv(variable.get(name, f"PG{name.upper()}"), value)
-    done = CliRunner().invoke(main, ["tune", "local", "--json"])
+    done = run("tune", "local", "--json")
     assert done.exit_code == 0, done.stderr
     assert '"live": true' in done.stdout

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.formats import NAMES, parse
 from mrtuner.inputs import Share, Time
 
@@ -20,7 +20,7 @@ MACHINE = (
 
 
 def tune(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["tune", *arguments])
+    return run("tune", *arguments)
 
 
 def test_the_screen_of_a_described_machine() -> None:

@@ -10,27 +10,25 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from conftest import NewCluster
 from jsonschema import ValidationError  # type: ignore[import-untyped]
 
+import command_line
 from json_schemas import assert_valid
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import State
-from mrtuner.cli import main
 from mrtuner.documents import as_builtins, read
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.vacuum.document import VacuumDocument
 from mrtuner.vacuum.page import page
 from servers import sql
 
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["vacuum", *arguments])
+run = partial(command_line.run, "vacuum")
 
 
 @pytest.fixture(scope="module")

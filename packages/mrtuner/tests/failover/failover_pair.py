@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from conftest import NewCluster
 from machine import program
 from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.server_user import scratch_directory, server_user
-from servers import sql
+from servers import sql, standby_of
 
 
 class Address:
@@ -120,19 +120,10 @@ class Pair:
 def streaming_pair(new_cluster: NewCluster) -> Iterator[Pair]:
     """A running pair inside the block; the standby is in recovery."""
     primary = new_cluster()
-    standby = Cluster(primary.binaries, scratch_directory(), primary.port, primary.user)
-    done = primary.run("pg_basebackup", "-D", standby.data, "-R", "-c", "fast", "-d", primary.dsn())
-    assert done.returncode == 0, done.stderr
-    standby.configure({"unix_socket_directories": str(standby.directory)})
-    address = Address()
-    address.lead_to(primary)
-    try:
-        standby.start()
+    with standby_of(primary) as standby, closing(Address()) as address:
+        address.lead_to(primary)
         assert sql(standby.dsn(), "SELECT pg_is_in_recovery()") == [(True,)]
         yield Pair(primary, standby, address)
-    finally:
-        address.close()
-        standby.remove()
 
 
 class PgBouncer:

@@ -7,10 +7,10 @@ import socket
 import struct
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
+from command_line import run
 from json_schemas import assert_valid
-from mrtuner.cli import main
 from mrtuner.documents import as_builtins, convert
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.failover.lab.control import Request, sysctl
@@ -237,7 +237,7 @@ def test_every_command_of_the_open_lab_is_explained() -> None:
 
 
 def lab(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["failover", "lab", *arguments])
+    return run("failover", "lab", *arguments)
 
 
 def test_the_list_names_every_scenario() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mrtuner.failover.lab.network import enter
+from mrtuner.failover.lab.machines import enter
 
 pytestmark = [pytest.mark.timed, pytest.mark.usefixtures("namespaces")]
 

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from click.testing import CliRunner
 from conftest import PASSWORD
 from failover_clients import lead
 from failover_grid import KERNEL
 from failover_pair import PgBouncer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from command_line import run
 from machine import needs
-from mrtuner.cli import main
 from mrtuner.errors import BadValue
 from mrtuner.failover.audit.session import met
 from mrtuner.failover.predict.client import configured
@@ -108,8 +107,8 @@ def test_predict_through_pgbouncer_says_so_and_how_to_predict_what_is_behind(
 ) -> None:
     with PgBouncer(new_cluster()) as pooler:
         arguments = ["failover", "predict", pooler.dsn()]
-        told = CliRunner().invoke(main, arguments)
-        document = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
+        told = run(*arguments)
+        document = json.loads(run(*arguments, "--json").stdout)
     assert told.stdout.splitlines()[1].startswith("a pooler answers in place of the server")
     assert "behind PgBouncer, use --client pgbouncer" in told.stdout.splitlines()[2]
     assert document["between"] == "a pooler"
@@ -127,9 +126,9 @@ def test_predict_through_pgbouncer_says_so_and_how_to_predict_what_is_behind(
 def test_a_value_whose_unit_looks_mistaken_is_said(parameter: str, case: int, said: str) -> None:
     """By hand: 5,000 s are 83 1/3 minutes, 30,000 s are 8 1/3 hours."""
     arguments = ["failover", "predict", f"host=db {parameter}", "--rtt", "1ms"]
-    document = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
+    document = json.loads(run(*arguments, "--json").stdout)
     assert said in document["cases"][case]["traps"]
-    assert said in CliRunner().invoke(main, arguments).stdout
+    assert said in run(*arguments).stdout
 
 
 @pytest.mark.parametrize(
@@ -146,9 +145,7 @@ def test_target_session_attrs_is_refused_where_libpq_refuses_it(attrs: str, dsn:
     assert said is not None
     assert "invalid target_session_attrs value" in said
     assert predicted(f"target_session_attrs={attrs}") is not None
-    done = CliRunner().invoke(
-        main, ["failover", "predict", f"host=db target_session_attrs={attrs}", "--rtt", "1ms"]
-    )
+    done = run("failover", "predict", f"host=db target_session_attrs={attrs}", "--rtt", "1ms")
     assert done.exit_code == 2
     assert (
         "HINT: Use any, read-write, read-only, primary, standby or prefer-standby." in done.stderr
@@ -165,13 +162,13 @@ def test_target_session_attrs_is_accepted_where_libpq_accepts_it(dsn: str) -> No
     "text", ["host=db conect_timeout=3", "postgresql://db/shop?conect_timeout=3"]
 )
 def test_a_misspelt_parameter_is_named_with_the_closest_one(text: str) -> None:
-    done = CliRunner().invoke(main, ["failover", "predict", text, "--rtt", "1ms"])
+    done = run("failover", "predict", text, "--rtt", "1ms")
     assert done.exit_code == 2
     assert "there is no parameter conect_timeout" in done.stderr
     assert "HINT: Write connect_timeout" in done.stderr
 
 
 def test_what_may_be_part_of_a_password_is_not_named() -> None:
-    done = CliRunner().invoke(main, ["failover", "predict", "host=db password=my hunter2=3"])
+    done = run("failover", "predict", "host=db password=my hunter2=3")
     assert done.exit_code == 2
     assert "hunter2" not in done.stderr

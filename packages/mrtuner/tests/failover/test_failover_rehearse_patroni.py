@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from conftest import PASSWORD
 from failover_patroni import PatroniCluster
 
+from command_line import run
 from machine import needs
-from mrtuner.cli import main
 from mrtuner.errors import MrTunerError, Refused
 from mrtuner.failover.rehearse.patroni import Patroni
 
@@ -31,9 +31,7 @@ def cluster() -> Iterator[PatroniCluster]:
 
 def rehearse(cluster: PatroniCluster, trigger: str) -> Result:
     quickly = ("--steady", "1s", "--connections", "5", "--yes", "--json")
-    return CliRunner().invoke(
-        main, ["failover", "rehearse", cluster.dsn(), "--trigger", trigger, *quickly]
-    )
+    return run("failover", "rehearse", cluster.dsn(), "--trigger", trigger, *quickly)
 
 
 def test_a_switchover_moves_to_the_other_member_and_its_history_is_on_the_line(

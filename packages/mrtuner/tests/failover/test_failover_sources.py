@@ -8,18 +8,18 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from click.testing import CliRunner, Result
 from conftest import PASSWORD
 from psycopg import pq
 
+import command_line
 from mrtuner.bench.server.scratch import read_only
 from mrtuner.change.settings.apply import address_of
-from mrtuner.cli import main
 from mrtuner.errors import ConnectError, UsageError
 from mrtuner.failover.audit.session import met
 from mrtuner.failover.predict.client import client_with
@@ -39,8 +39,7 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["failover", *arguments])
+run = partial(command_line.run, "failover")
 
 
 def predicted(dsn: str) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from mrtuner.history.recording.sampler import Row, SourceSample
-from mrtuner.history.recording.source import Source, parse
+from mrtuner.history.recording.sampler import Row, Sampler, SourceSample
+from mrtuner.history.recording.source import Source, built_in, parse
 from mrtuner.history.store.writer import Batch
+from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.connect import connect
 from mrtuner.postgres.sql import OLDEST
 
 SECOND = 1_000_000
@@ -54,3 +56,20 @@ def sample(source: Source, at: float, *rows: Row, monotonic: float | None = None
 def batch(*samples: SourceSample, instance: str = "db:5432", **more: Any) -> Batch:
     """What was read of one instance."""
     return Batch(instance=instance, samples=samples, **more)
+
+
+def sampled(cluster: Cluster, source: str, user: str = "postgres") -> SourceSample:
+    """What a recorder reads of a source now."""
+    with connect(cluster.dsn(user=user)) as conn:
+        sampler = Sampler(conn)
+        sampler.prepare()
+        found = sampler.sample(built_in()[source])
+    assert found is not None, sampler.missing
+    return found
+
+
+def sampled_rows(cluster: Cluster, source: str, user: str = "postgres") -> list[dict[str, Any]]:
+    """The rows of it, by the names of their columns."""
+    found = sampled(cluster, source, user)
+    names = [column.name for column in found.source.columns]
+    return [dict(zip(names, row.values, strict=True)) for row in found.rows]

@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 from conftest import NewCluster
 from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import of_source, story
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.errors import UsageError
 from mrtuner.history.analysis.busiest_day import busiest_days
 from mrtuner.history.analysis.period import HistoryPeriod
@@ -28,10 +27,6 @@ from servers import sql
 
 HOUR = 3600
 NIGHT = datetime.fromtimestamp(MIDNIGHT // SECOND, UTC)
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
 
 
 def written(directory: Path, *batches: Batch) -> Path:

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 from conftest import NewCluster
+from history_data import sampled_rows
 
-from mrtuner.history.recording.sampler import Sampler
-from mrtuner.history.recording.source import built_in
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.postgres.connect import connect
 from servers import counted, sql
 
 ROWS = 20_000
@@ -36,17 +34,6 @@ def cluster(each_major: int, new_cluster: NewCluster) -> Cluster:
     return new_cluster(each_major, {"autovacuum": "off"})
 
 
-def sampled(cluster: Cluster, source: str, user: str = "postgres") -> list[dict[str, Any]]:
-    """The rows of a source, as a recorder reads them."""
-    with connect(cluster.dsn(user=user)) as conn:
-        sampler = Sampler(conn)
-        sampler.prepare()
-        found = sampler.sample(built_in()[source])
-        assert found is not None, sampler.missing
-    names = [column.name for column in found.source.columns]
-    return [dict(zip(names, row.values, strict=True)) for row in found.rows]
-
-
 def by_name(rows: list[dict[str, Any]]) -> Mapping[str, dict[str, Any]]:
     return {row["name"]: row for row in rows}  # no two have the same here
 
@@ -68,7 +55,7 @@ def test_the_estimate_is_near_to_what_reading_all_pages_counts(cluster: Cluster)
             f"CREATE TABLE {name} AS SELECT {columns} FROM generate_series(1, {ROWS}) AS n",
         )
         sql(cluster.dsn(), f"VACUUM ANALYZE {name}")
-    fresh = by_name(sampled(cluster, "bloat"))
+    fresh = by_name(sampled_rows(cluster, "bloat"))
     for name in TABLES:
         size, free = wasted(cluster, name)
         assert fresh[name]["bytes"] == size
@@ -76,7 +63,7 @@ def test_the_estimate_is_near_to_what_reading_all_pages_counts(cluster: Cluster)
         assert fresh[name]["bloat"] / size < CLOSE, name
     for name in TABLES:
         sql(cluster.dsn(), f"DELETE FROM {name} WHERE id % 10 < 7", f"VACUUM ANALYZE {name}")
-    bloated = by_name(sampled(cluster, "bloat"))
+    bloated = by_name(sampled_rows(cluster, "bloat"))
     for name in TABLES:
         size, free = wasted(cluster, name)
         assert free / size > 0.6, f"{name} was not made bloated"
@@ -103,14 +90,14 @@ def test_an_index_is_estimated_as_its_density_tells(cluster: Cluster) -> None:
     for name, columns in INDEXES.items():
         sql(cluster.dsn(), f"CREATE INDEX {name} ON {columns}")
     sql(cluster.dsn(), "CREATE INDEX repeated ON accounts (branch)", "VACUUM ANALYZE")
-    fresh = by_name(sampled(cluster, "bloat"))
+    fresh = by_name(sampled_rows(cluster, "bloat"))
     for name, columns in INDEXES.items():
         assert fresh[name]["bloat"] / fresh[name]["bytes"] < CLOSE, name
         assert fresh[name]["kind"] == "index"
         assert fresh[name]["table_name"] == columns.split()[0]
     for name in TABLES:
         sql(cluster.dsn(), f"DELETE FROM {name} WHERE id % 10 < 7", f"VACUUM ANALYZE {name}")
-    bloated = by_name(sampled(cluster, "bloat"))
+    bloated = by_name(sampled_rows(cluster, "bloat"))
     for name in [*INDEXES, "repeated"]:
         # pgstatindex does not count emptied pages as leaf pages.
         ((size, unfilled),) = sql(
@@ -136,7 +123,7 @@ def test_what_the_fillfactor_leaves_free_is_no_bloat(cluster: Cluster) -> None:
     )  # fmt: skip
     size, free = wasted(cluster, "roomy")
     assert free / size > 0.35
-    assert by_name(sampled(cluster, "bloat"))["roomy"]["bloat"] / size < CLOSE
+    assert by_name(sampled_rows(cluster, "bloat"))["roomy"]["bloat"] / size < CLOSE
 
 
 def test_a_toast_table_has_at_least_the_bloat_that_is_told(cluster: Cluster) -> None:
@@ -150,7 +137,7 @@ def test_a_toast_table_has_at_least_the_bloat_that_is_told(cluster: Cluster) -> 
             f"DELETE FROM {name} WHERE id % 3 > 0", f"VACUUM ANALYZE {name}",
         )  # fmt: skip
     sql(cluster.dsn(), "CREATE EXTENSION pgstattuple")
-    found = by_name(sampled(cluster, "bloat"))
+    found = by_name(sampled_rows(cluster, "bloat"))
     for name, least in (("whole", 0.6), ("bit", 0.0)):
         ((toast,),) = sql(
             cluster.dsn(),
@@ -169,16 +156,16 @@ def test_what_is_not_known_is_null(each_major: int, cluster: Cluster) -> None:
         "CREATE TABLE old (id int, b text)", "INSERT INTO old SELECT generate_series(1, 1000), 'b'",
         "ANALYZE old", "ALTER TABLE old DROP COLUMN b", "CREATE TABLE empty ()",
     )  # fmt: skip
-    found = by_name(sampled(cluster, "bloat"))
+    found = by_name(sampled_rows(cluster, "bloat"))
     assert found["new"]["bloat"] is None
     assert found["old"]["bloat"] is not None
     assert found["empty"]["bloat"] is None
-    hidden = by_name(sampled(cluster, "bloat", "monitor"))
+    hidden = by_name(sampled_rows(cluster, "bloat", "monitor"))
     assert hidden["old"]["bytes"] == found["old"]["bytes"] > 0
     assert hidden["old"]["bloat"] is None
     if each_major >= 14:
         sql(cluster.dsn(), "GRANT pg_read_all_data TO monitor")
-        assert by_name(sampled(cluster, "bloat", "monitor")) == found
+        assert by_name(sampled_rows(cluster, "bloat", "monitor")) == found
 
 
 def test_a_sequence_ends_where_it_or_its_column_does(each_major: int, cluster: Cluster) -> None:
@@ -193,7 +180,7 @@ def test_a_sequence_ends_where_it_or_its_column_does(each_major: int, cluster: C
         "CREATE SEQUENCE unused", "CREATE SEQUENCE round_and_round MAXVALUE 3 CYCLE",
         "CREATE SEQUENCE down INCREMENT -1",
     )  # fmt: skip
-    rows = sampled(cluster, "sequences")
+    rows = sampled_rows(cluster, "sequences")
     found = {row["name"]: (row["used_by"], row["used"], row["maximum"]) for row in rows}
     assert found == {
         "orders_id_seq": ("public.orders.id", 0.698, 2**31 - 1),  # 1.5 of 2.147 bn
@@ -201,11 +188,11 @@ def test_a_sequence_ends_where_it_or_its_column_does(each_major: int, cluster: C
         "orders_big_seq": ("public.orders.big", 0.0, 2**63 - 1),
         "unused": (None, None, 2**63 - 1),
     }
-    hidden = sampled(cluster, "sequences", "monitor")
+    hidden = sampled_rows(cluster, "sequences", "monitor")
     assert {row["used"] for row in hidden} == {None}
     if each_major >= 14:
         sql(cluster.dsn(), "GRANT pg_read_all_data TO monitor")
-        assert sampled(cluster, "sequences", "monitor") == rows
+        assert sampled_rows(cluster, "sequences", "monitor") == rows
 
 
 def test_a_slot_tells_how_much_of_what_it_may_keep_it_keeps(
@@ -214,16 +201,16 @@ def test_a_slot_tells_how_much_of_what_it_may_keep_it_keeps(
     limited = new_cluster(each_major, {"max_slot_wal_keep_size": "96MB", "max_wal_size": "64MB"})
     sql(limited.dsn(), "SELECT pg_create_physical_replication_slot('gone', true)",
         "CREATE TABLE t (body text)")  # fmt: skip
-    (before,) = sampled(limited, "slots")
+    (before,) = sampled_rows(limited, "slots")
     for _ in range(2):
         sql(limited.dsn(), "INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 16000)")
-    (after,) = sampled(limited, "slots")
+    (after,) = sampled_rows(limited, "slots")
     assert before["used"] < 0.1
     # At least 32 MB of WAL, out of 96 MB plus the rest of a 16 MB segment.
     assert 0.28 < after["used"] < 0.6
     sql(limited.dsn(), "ALTER SYSTEM SET max_slot_wal_keep_size = -1", "SELECT pg_reload_conf()")
     for _ in range(200):
-        (unlimited,) = sampled(limited, "slots")
+        (unlimited,) = sampled_rows(limited, "slots")
         if unlimited["safe"] is None:
             break
     assert unlimited["used"] is None

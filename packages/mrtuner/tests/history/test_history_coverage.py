@@ -14,19 +14,16 @@ from typing import Any
 import psycopg
 import pytest
 from conftest import NewCluster
-from history_data import MIDNIGHT, SECOND, batch, row, sample
+from history_data import MIDNIGHT, SECOND, batch, row, sample, sampled_rows
 
 from machine import needs
 from mrtuner.history.analysis.free_space import free_space
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import open_history
-from mrtuner.history.recording.sampler import Sampler
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.postgres.connect import connect
-from mrtuner.postgres.server_user import scratch_directory
-from servers import counted, sql
+from servers import counted, sql, standby_of
 from waiting import until
 
 Rows = list[dict[str, Any]]
@@ -34,14 +31,7 @@ Rows = list[dict[str, Any]]
 
 def taken(cluster: Cluster, source: str, **keys: Any) -> Rows:
     """The rows of a source with these keys, by the names of their columns."""
-    with connect(cluster.dsn()) as conn:
-        sampler = Sampler(conn)
-        sampler.prepare()
-        found = sampler.sample(built_in()[source])
-        assert found is not None, sampler.missing
-    names = [column.name for column in found.source.columns]
-    rows = [dict(zip(names, row.values, strict=True)) for row in found.rows]
-    return [row for row in rows if keys.items() <= row.items()]
+    return [row for row in sampled_rows(cluster, source) if keys.items() <= row.items()]
 
 
 def test_sessions_are_counted_by_database_role_and_state(
@@ -213,19 +203,8 @@ def standby(new_cluster: NewCluster) -> Iterator[tuple[Cluster, Cluster]]:
     """A primary, and a standby that lets no query delay its replay."""
     primary = new_cluster(settings={"autovacuum": "off"})
     sql(primary.dsn(), "CREATE TABLE t AS SELECT generate_series(1, 1000) AS id")
-    found = Cluster(primary.binaries, scratch_directory(), primary.port, primary.user)
-    try:
-        done = primary.run(
-            "pg_basebackup", "-D", found.data, "-R", "-c", "fast", "-d", primary.dsn()
-        )
-        assert done.returncode == 0, done.stderr
-        found.configure({
-            "unix_socket_directories": str(found.directory), "max_standby_streaming_delay": "0",
-        })  # fmt: skip
-        found.start()
+    with standby_of(primary, max_standby_streaming_delay=0) as found:
         yield primary, found
-    finally:
-        found.remove()
 
 
 def test_a_standby_tells_what_it_receives_and_which_queries_replay_cancelled(

@@ -11,11 +11,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from history_data import SECOND, batch, queue, row
 from history_recorder import PROGRAM, rows
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.errors import UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.recorder import record
@@ -48,7 +47,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def cli(store: Path, *arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(main, ["history", *arguments, "--dir", str(store)])
+    done = run("history", *arguments, "--dir", store)
     return done.exit_code, done.output
 
 

@@ -17,7 +17,7 @@ from history_recorder import WAIT, rows, samples
 
 from mrtuner.history.recording.recorder import Instance, RecordingLimits, record
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.size import status
+from mrtuner.history.store.status import status
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 from servers import counted, sql

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from zipfile import ZipFile
 
 import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
+from history_recorder import rows
 
-from mrtuner.history.reading import open_history
 from mrtuner.history.store import layout, parquet, sealing
 from mrtuner.history.store.writer import Writer
 
@@ -26,11 +26,6 @@ OF_BEFORE: Final = Path(__file__).with_name("store_of_doubles.zip")
 def writer(tmp_path: Path) -> Iterator[Writer]:
     with Writer(tmp_path, [SOURCE]) as writer:
         yield writer
-
-
-def rows(directory: Path, sql: str) -> list[tuple[Any, ...]]:
-    with open_history(directory) as history:
-        return history.table(sql)[1]
 
 
 def of_busy_ms(writer: Writer) -> tuple[str, str]:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.cli.history.example import minutes_of
 from mrtuner.history.example.record import Happened, record_example
 from mrtuner.history.reading import History, open_history
@@ -258,7 +257,7 @@ def test_it_is_the_same_each_time(tmp_path: Path) -> None:
 
 def test_a_history_that_is_there_stays_as_it_is(example: Path) -> None:
     before = rows_of(example)
-    done = CliRunner().invoke(main, ["history", "example", "--dir", str(example)])
+    done = run("history", "example", "--dir", example)
     assert done.exit_code == 4
     assert "already holds a history" in done.stderr
     assert rows_of(example) == before

@@ -38,7 +38,7 @@ from mrtuner.history.export.push import push
 from mrtuner.history.recording.recorder import Instance, record
 from mrtuner.history.recording.sampler import Identity, Row, SourceSample
 from mrtuner.history.recording.source import Column, Source, Type, built_in, in_directory, parse
-from mrtuner.history.size import status
+from mrtuner.history.store.status import status
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.sql import OLDEST

@@ -18,7 +18,7 @@ from history_recorder import WAIT, recorder, rows, samples
 from machine import require
 from mrtuner.history.recording.recorder import record
 from mrtuner.history.recording.sampler import SourceSample
-from mrtuner.history.size import verify
+from mrtuner.history.store.status import verify
 from mrtuner.history.store.writer import Writer
 from servers import counted, sql
 from waiting import until

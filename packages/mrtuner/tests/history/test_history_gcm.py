@@ -10,14 +10,13 @@ from typing import Any
 
 import grpc
 import pytest
-from click.testing import CliRunner
 from google.api import metric_pb2
 from google.cloud import monitoring_v3
 from google.protobuf import empty_pb2
 from history_data import MIDNIGHT, SECOND
 from history_story import story
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.history.export.gcm import MOST_SERIES, message, sender
 from mrtuner.history.export.latest import Figure, latest
 from mrtuner.history.export.outbox import Rejected, Undelivered
@@ -127,7 +126,7 @@ def test_points_that_are_refused_do_not_keep_the_others_back(service: tuple[Serv
 
 def test_the_command_sends_once(service: tuple[Service, str], store: Path) -> None:
     arguments = ["export", "gcm", "--project", "p", "--endpoint", service[1], "--once"]
-    done = CliRunner().invoke(main, [*arguments, "--dir", str(store)])
+    done = run(*arguments, "--dir", store)
     assert done.exit_code == 0, done.output
     assert service[0].got
 
@@ -137,7 +136,7 @@ def test_a_service_that_is_not_there_is_an_error_and_no_loss(store: Path) -> Non
         free.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{free.getsockname()[1]}"
     arguments = ["export", "gcm", "--project", "p", "--endpoint", endpoint, "--once"]
-    done = CliRunner().invoke(main, [*arguments, "--dir", str(store)])
+    done = run(*arguments, "--dir", store)
     assert done.exit_code == 1
     assert "the message was not delivered" in done.stderr
     assert list((store / "outbox" / "gcm").glob("*.message"))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sqlite3
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,13 +17,12 @@ import psycopg
 import pytest
 from conftest import NewCluster
 from history_data import QUEUE, SECOND, batch, queue, row, sample
-from history_recorder import WAIT, rows
+from history_recorder import rows
 
 from mrtuner.answers import history
 from mrtuner.errors import ConnectError
 from mrtuner.history.analysis.period import period
 from mrtuner.history.reading import open_history
-from mrtuner.history.recording.recorder import Instance, record
 from mrtuner.history.recording.sampler import Identity, Sampler
 from mrtuner.history.recording.source import Source, built_in, parse
 from mrtuner.history.store import sealing
@@ -278,27 +275,3 @@ def test_a_clock_that_was_ahead_does_not_end_the_history_in_the_future(
         assert abs(end.timestamp() * SECOND - times[-1]) < SECOND
         (span,) = history.spans().values()
         assert span[1].timestamp() <= now / SECOND + 86_400  # of the hour, in any time zone
-
-
-def test_a_full_disk_is_an_event_once_there_is_room(
-    new_cluster: NewCluster, tmp_path: Path
-) -> None:
-    cluster = new_cluster()
-    stop = threading.Event()
-    with Writer(tmp_path, built_in().values()) as writer:
-        pages = writer.db.execute("PRAGMA page_count").fetchone()[0]
-        writer.db.execute(f"PRAGMA max_page_count = {pages}")
-
-        def tell(sentence: str) -> None:
-            if "nothing can be stored" in sentence:
-                writer.db.execute("PRAGMA max_page_count = 1000000")
-            if "stored again" in sentence:
-                stop.set()
-
-        threading.Timer(WAIT, stop.set).start()
-        record(writer, [Instance(name="db", dsn=cluster.dsn())], stop, tell=tell)
-    found = [event for event in rows(tmp_path, EVENTS) if event[0] == "full"]
-    assert len(found) == 1
-    assert re.fullmatch(r"nothing could be stored for \d+ s: database or disk is full", found[0][1])
-    with sqlite3.connect(tmp_path / "recent.sqlite") as db:
-        assert db.execute("SELECT count(*) FROM recent_samples").fetchone()[0] > 0

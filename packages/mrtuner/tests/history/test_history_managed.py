@@ -10,11 +10,10 @@ from queue import Queue
 
 import boto3
 import pytest
-from click.testing import CliRunner
 from moto import mock_aws
 
+from command_line import run
 from mrtuner.aws.session import Account
-from mrtuner.cli import main
 from mrtuner.errors import MrTunerError
 from mrtuner.history.analysis.host_work import host_work
 from mrtuner.history.analysis.period import HistoryPeriod
@@ -174,10 +173,10 @@ def test_an_instance_that_is_not_there_is_named_at_once() -> None:
 @pytest.mark.usefixtures("aws")
 def test_the_command_records_an_instance_of_rds(tmp_path: Path) -> None:
     store = str(tmp_path)
-    done = CliRunner().invoke(main, ["record", "rds:shop-prod", "--dir", store, "--for", "2s"])
+    done = run("record", "rds:shop-prod", "--dir", store, "--for", "2s")
     assert done.exit_code == 0, done.output
     asked = "SELECT DISTINCT instance FROM samples"
-    told = CliRunner().invoke(main, ["history", "query", asked, "--dir", store, "--format", "csv"])
+    told = run("history", "query", asked, "--dir", store, "--format", "csv")
     assert told.exit_code == 0, told.output
 
 
@@ -188,16 +187,16 @@ def test_the_region_is_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     store = tmp_path / "store"
     command = ["record", "rds:shop-prod", "--dir", str(store), "--for", "1s"]
-    none = CliRunner().invoke(main, command)
+    none = run(*command)
     assert none.exit_code == 1
     assert "no AWS region is set" in none.stderr
     assert "HINT: Use --region or set AWS_REGION." in none.stderr
     assert not store.exists()
-    other = CliRunner().invoke(main, [*command, "--region", "us-west-2"])
+    other = run(*command, "--region", "us-west-2")
     assert other.exit_code == 1
     assert "shop-prod" in other.stderr
     assert not store.exists()
-    done = CliRunner().invoke(main, [*command, "--region", "eu-central-1"])
+    done = run(*command, "--region", "eu-central-1")
     assert done.exit_code == 0, done.output
 
 

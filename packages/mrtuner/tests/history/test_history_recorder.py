@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from conftest import NewCluster
 from history_recorder import WAIT, recorder, rows, samples
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.history.recording.recorder import Instance, RecordingLimits, record
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Writer
@@ -97,13 +97,13 @@ def test_a_server_that_was_never_reached_is_no_healthy_recording(
     fleet.write_text(f'[instances]\ngone = "{gone}"\n', encoding="utf-8")
     with recorder(store, embedded.dsn(), "--config", str(fleet)) as process:
         until(lambda: samples(store, "sessions") > 0)
-        told = CliRunner().invoke(main, ["history", "status", "--check", "--dir", str(store)])
+        told = run("history", "status", "--check", "--dir", store)
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT) == 0
     assert told.exit_code == 3
     assert "connection: nothing is listening there" in told.stdout
     other = str(tmp_path / "other")
-    alone = CliRunner().invoke(main, ["record", gone, "--dir", other, "--for", "1s"])
+    alone = run("record", gone, "--dir", other, "--for", "1s")
     assert alone.exit_code == 1
     assert "nothing was recorded" in alone.stderr
     assert f"HINT: See why with mrtuner history status --dir {other}." in alone.stderr
@@ -122,7 +122,7 @@ def test_no_password_is_stored_or_told(new_cluster: NewCluster, tmp_path: Path) 
     assert b"hunter2" not in whole
 
 
-def test_a_store_that_cannot_be_written_is_told_and_tried_again(
+def test_a_store_that_cannot_be_written_is_told_tried_again_and_an_event(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     """The database file of the store may not grow at first, and then it may."""
@@ -144,6 +144,8 @@ def test_a_store_that_cannot_be_written_is_told_and_tried_again(
     assert any("nothing can be stored" in sentence for sentence in told)
     assert any("stored again" in sentence for sentence in told)
     assert samples(tmp_path, "sessions") > 0
+    ((detail,),) = rows(tmp_path, "SELECT detail FROM events WHERE kind = 'full'")
+    assert re.fullmatch(r"nothing could be stored for \d+ s: database or disk is full", detail)
 
 
 def test_many_instances_begin_one_after_the_other(cluster: Cluster, tmp_path: Path) -> None:

@@ -11,11 +11,10 @@ from typing import Any
 
 import boto3
 import pytest
-from click.testing import CliRunner
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from moto import mock_aws
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.store import layout, s3, sealing
@@ -218,11 +217,11 @@ def test_a_copy_is_not_recorded_into_and_a_store_is_no_copy(client: Any, tmp_pat
 
 def test_the_commands(client: Any, tmp_path: Path) -> None:
     s3.publish(recorded(tmp_path / "a", "a", range(1)), PLACE, client)
-    done = CliRunner().invoke(main, ["history", "fetch", URL, "--dir", str(tmp_path / "copy")])
+    done = run("history", "fetch", URL, "--dir", tmp_path / "copy")
     assert done.exit_code == 0, done.output
     assert "of 1 recorder fetched" in done.stdout
     none = ["history", "fetch", "s3://company-history/none", "--dir", str(tmp_path / "none")]
-    empty = CliRunner().invoke(main, none)
+    empty = run(*none)
     assert empty.exit_code == 2
     assert "there is no history at s3://company-history/none" in empty.stderr
     assert not (tmp_path / "none").exists()
@@ -233,10 +232,10 @@ def test_a_recorder_publishes_and_goes_on_where_it_cannot(
 ) -> None:
     store = str(recorded(tmp_path / "a", "a", range(2)))
     record = ["record", embedded.dsn(), "--dir", store, "--for", "2s", "--publish"]
-    lost = CliRunner().invoke(main, [*record, "s3://no-such-bucket/postgres"])
+    lost = run(*record, "s3://no-such-bucket/postgres")
     assert lost.exit_code == 0, lost.output
     assert "nothing was published" in lost.stderr
-    done = CliRunner().invoke(main, [*record, URL])
+    done = run(*record, URL)
     assert done.exit_code == 0, done.output
     assert "nothing was published" not in done.stderr
     s3.fetch(PLACE, tmp_path / "copy", client)

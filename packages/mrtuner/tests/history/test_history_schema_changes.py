@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from conftest import NewCluster
-from history_data import MIDNIGHT, SECOND
+from history_data import MIDNIGHT, SECOND, sampled
 from history_story import INSTANCE, of_source, sample
 
 from mrtuner.answers import history, query
@@ -26,11 +26,7 @@ from waiting import until
 
 def seen(cluster: Cluster, minute: int) -> SourceSample:
     """A sample of the server as it is now, at that minute after midnight."""
-    with connect(cluster.dsn()) as conn:
-        sampler = Sampler(conn)
-        sampler.prepare()
-        found = sampler.sample(built_in()["relations"])
-    assert found is not None, sampler.missing
+    found = sampled(cluster, "relations")
     return replace(found, at=MIDNIGHT + minute * 60 * SECOND, monotonic=minute * 60.0)
 
 

@@ -22,7 +22,7 @@ from conftest import NewCluster
 from machine import needs
 from mrtuner.errors import UsageError
 from mrtuner.history.fleet_file import read_fleet
-from mrtuner.history.size import status
+from mrtuner.history.store.status import status
 from mrtuner.postgres.server_user import hand_over, scratch_directory, server_user
 
 ROOT = Path(__file__).parents[4]

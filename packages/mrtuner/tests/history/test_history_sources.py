@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from conftest import NewCluster
+from history_data import sampled
 
 from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.source import Source, built_in, in_directory, parse
@@ -52,15 +53,6 @@ def value(sample: SourceSample, column: str, **keys: Any) -> Any:
     ]
     assert len(found) == 1, found
     return found[0][column]
-
-
-def taken(cluster: Cluster, name: str) -> SourceSample:
-    with connect(cluster.dsn()) as conn:
-        sampler = Sampler(conn)
-        sampler.prepare()
-        found = sampler.sample(built_in()[name])
-        assert found is not None, sampler.missing
-        return found
 
 
 @pytest.fixture
@@ -114,12 +106,12 @@ def _values(samples: dict[str, SourceSample | None], name: str, column: str) -> 
 
 def test_counters_count_what_was_done(cluster: Cluster) -> None:
     """500 rows inserted, 100 of them updated and 50 deleted, in a table of the test."""
-    before = taken(cluster, "tables")
+    before = sampled(cluster, "tables")
     counted(
         cluster.dsn(), "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 500) n",
         "UPDATE t SET long = 'y' WHERE id <= 100", "DELETE FROM t WHERE id > 450",
     )  # fmt: skip
-    after = taken(cluster, "tables")
+    after = sampled(cluster, "tables")
     grown = {
         name: value(after, name, name="t") - value(before, name, name="t")
         for name in ("inserted", "updated", "deleted")
@@ -149,13 +141,13 @@ def test_a_repack_in_progress_is_called_by_its_name(since_19: Cluster) -> None:
         repack.start()
         try:
             deadline = time.monotonic() + 20
-            while not (found := taken(since_19, "progress").rows):
+            while not (found := sampled(since_19, "progress").rows):
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
         finally:
             conn.cancel_safe()
             repack.join()
-    command = [one.name for one in taken(since_19, "progress").source.columns].index("command")
+    command = [one.name for one in sampled(since_19, "progress").source.columns].index("command")
     assert [row.values[command] for row in found] == ["REPACK"]
 
 
@@ -196,7 +188,7 @@ def test_a_session_that_waits_names_who_blocks_it(cluster: Cluster) -> None:
         waiting = threading.Thread(target=waiter.execute, args=("LOCK TABLE t",))
         waiting.start()
         for _ in range(200):
-            found = taken(cluster, "sessions")
+            found = sampled(cluster, "sessions")
             pids = [row.values[0] for row in found.rows]
             if pid in pids and value(found, "wait_type", pid=pid) == "Lock":
                 break
@@ -209,7 +201,7 @@ def test_a_session_that_waits_names_who_blocks_it(cluster: Cluster) -> None:
 def test_a_setting_of_the_recorders_own_session_is_told_as_it_was(cluster: Cluster) -> None:
     sql(cluster.dsn(), "ALTER SYSTEM SET lock_timeout = '77s'", "SELECT pg_reload_conf()")
     for _ in range(100):
-        found = taken(cluster, "settings")
+        found = sampled(cluster, "settings")
         if value(found, "value", name="lock_timeout") == "77000":
             break
     assert value(found, "value", name="lock_timeout") == "77000"
@@ -224,7 +216,7 @@ def test_a_secret_in_a_setting_stays_at_the_server(
     """Of every such setting only whether it is set, and a hash that tells a change."""
     secrets = dict.fromkeys(SECRET, "key=hunter2 true")
     cluster = new_cluster(each_major, {"archive_mode": "on", **secrets})
-    found = taken(cluster, "settings")
+    found = sampled(cluster, "settings")
     told = {name: value(found, "value", name=name) for name in SECRET}
     assert told == {name: shown(name, "key=hunter2 true") for name in SECRET}
     assert told["archive_command"] == "(set, cb)"

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
+from history_recorder import rows
 from history_story import of_source
 
 from mrtuner.errors import BadValue, Refused, UsageError
@@ -21,8 +22,8 @@ from mrtuner.facts import Missing
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.sampler import Identity
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.size import is_recording, size, status, verify
 from mrtuner.history.store import layout, parquet, retention, sealing
+from mrtuner.history.store.status import is_recording, size, status, verify
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from mrtuner.history.text import status_lines
 
@@ -35,11 +36,6 @@ IDENTITY = Identity(version_num=180000, started="10:00", system="1", standby=Fal
 def writer(tmp_path: Path) -> Iterator[Writer]:
     with Writer(tmp_path, [SOURCE]) as writer:
         yield writer
-
-
-def rows(directory: Path, sql: str) -> list[tuple[Any, ...]]:
-    with open_history(directory) as history:
-        return history.table(sql)[1]
 
 
 DONE = "SELECT queue, done, waiting, seconds FROM queue ORDER BY time, queue"

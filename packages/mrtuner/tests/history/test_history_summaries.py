@@ -26,8 +26,8 @@ from mrtuner.history.analysis.series import Grid, Kind, Measure, split
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recording.sampler import SourceSample
 from mrtuner.history.recording.source import Rollup, built_in, in_directory
-from mrtuner.history.size import size
 from mrtuner.history.store import retention, sealing, summaries
+from mrtuner.history.store.status import size
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.history.store.writer import Writer
 from mrtuner.units import parse_duration

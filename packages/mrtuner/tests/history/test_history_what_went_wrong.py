@@ -12,14 +12,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from click.testing import CliRunner
 from conftest import NewCluster
 from history_data import MIDNIGHT, SECOND
 from history_story import BEGIN, INSTANCE, of_source, sample
 
+from command_line import run
 from mrtuner.answers import history
 from mrtuner.bench.load.pgbench import find_pgbench
-from mrtuner.cli import main
 from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
@@ -513,7 +512,7 @@ def test_a_storm_before_the_last_day_is_not_searched_and_that_is_said(tmp_path: 
     assert [one.text for one in found.incidents] == ["crash: it recovered"]
     assert found.not_looked_for[0].startswith("queues for locks, storms of connections, slower ")
     assert found.not_looked_for[0].endswith("not before 2026-11-24 02:00:00 UTC")
-    done = CliRunner().invoke(main, ["history", "show", "--since", "3d", "--dir", str(tmp_path)])
+    done = run("history", "show", "--since", "3d", "--dir", tmp_path)
     assert "\nNot looked for: queues for locks, storms of connections" in done.stdout
     told = " ".join(done.stdout.split())
     assert (
@@ -531,7 +530,7 @@ def test_nothing_went_wrong_is_said_only_if_all_was_looked_at(tmp_path: Path) ->
                                        if name == "connections" else []))
                 for second in range(BEGIN, BEGIN + 300, 5) for name in names
             ))])  # fmt: skip
-        return CliRunner().invoke(main, ["history", "show", "--dir", str(place)]).stdout
+        return run("history", "show", "--dir", place).stdout
 
     lacking = re.findall("Not looked for: (.*)", shown())
     assert lacking == [
@@ -610,7 +609,7 @@ def test_of_a_noisy_night_the_crash_is_told_first_and_times_stay_in_order(tmp_pa
         samples = (*queues, sessions(BEGIN + 3500))
         writer.commit([Batch(instance=INSTANCE, samples=samples, events=tuple(events))])
     command = ["history", "show", "--since", "1h", "--dir", str(tmp_path)]
-    told = CliRunner().invoke(main, command).stdout
+    told = run(*command).stdout
     kinds = re.findall(r"^\d\d:\d\d:\d\d.*: (1 session|lost|crash)", told, re.MULTILINE)
     assert kinds == [*["1 session"] * 4, *["lost"] * 15, "crash"]
     assert "\n6 more are in --json.\n" in told

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
+import command_line
 from json_schemas import assert_valid
 from mrtuner.aws.session import Account, client
-from mrtuner.cli import main
 from mrtuner.limits import Resource, limits
 from mrtuner.limits.document import fleet_document
 from mrtuner.limits.examples.week import CLASS, simulated_week
@@ -92,8 +92,7 @@ def three(lab: Lab, began: datetime) -> Lab:
     return lab
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["limits", *arguments])
+run = partial(command_line.run, "limits")
 
 
 def asked(lab: Lab) -> list[str]:

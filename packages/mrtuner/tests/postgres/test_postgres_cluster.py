@@ -20,7 +20,7 @@ from mrtuner.errors import ConnectError, MissingPart, UsageError
 from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import INITDB_CACHE, Cluster
 from mrtuner.postgres.server_user import scratch_directory, server_user
-from servers import binaries, sql
+from servers import binaries, running, sql
 
 AS_ROOT = needs("root")
 
@@ -59,17 +59,14 @@ def test_a_copy_of_a_data_directory_has_a_password_of_its_own(each_major: int) -
 
     assert INITDB_CACHE in os.environ
     awkward = """it's "one" \\n %s $$"""
-    cluster = Cluster.create(
-        binaries(each_major), scratch_directory(), listen=True, password=awkward
-    )
-    try:
-        with cluster, psycopg.connect(cluster.dsn(tcp=True), password=awkward) as conn:
-            kept = conn.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'postgres'")
-            assert kept.fetchall()[0][0].startswith("SCRAM-SHA-256$")
-            with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-                psycopg.connect(cluster.dsn(tcp=True), password=PASSWORD)
-    finally:
-        cluster.remove()
+    with (
+        running(each_major, listen=True, password=awkward) as cluster,
+        psycopg.connect(cluster.dsn(tcp=True), password=awkward) as conn,
+    ):
+        kept = conn.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'postgres'")
+        assert kept.fetchall()[0][0].startswith("SCRAM-SHA-256$")
+        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+            psycopg.connect(cluster.dsn(tcp=True), password=PASSWORD)
 
 
 def test_a_restart_brings_a_new_postmaster(new_cluster: NewCluster) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,9 +17,8 @@ from mrtuner.postgres.cumulative_statistics import watch
 from mrtuner.postgres.model import Override, Server
 from mrtuner.postgres.read import read
 from mrtuner.postgres.reader import rows_of
-from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.postgres.sql import by_version, query
-from servers import binaries, sql
+from servers import binaries, sql, standby_of
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -291,40 +289,20 @@ def test_a_server_that_stops_while_it_is_read_asks_to_run_again(new_cluster: New
     assert "run again" in str(raised.value.hint)
 
 
-@pytest.fixture
-def standby_of(new_cluster: NewCluster) -> Any:
-    """A function that makes a running standby of a primary, by pg_basebackup."""
-    made: list[Cluster] = []
-
-    def make(primary: Cluster) -> Cluster:
-        standby = Cluster(primary.binaries, scratch_directory(), primary.port, primary.user)
-        made.append(standby)
-        done = primary.run(
-            "pg_basebackup", "-D", standby.data, "-R", "-c", "fast", "-d", primary.dsn()
-        )
-        assert done.returncode == 0, done.stderr
-        standby.configure({"unix_socket_directories": str(standby.directory)})
-        standby.start()
-        return standby
-
-    yield make
-    for standby in made:
-        standby.remove()
-
-
 def test_a_standby_says_so_and_its_primary_counts_it(
-    new_cluster: NewCluster, standby_of: Callable[[Cluster], Cluster]
+    new_cluster: NewCluster,
 ) -> None:
     primary = new_cluster(18)
-    standby = standby_of(primary)
-    found = server(standby)
-    assert found.standby
-    counted = found.activity
-    assert counted.wal_bytes is counted.checkpoints_timed is counted.checkpoints_requested is None
-    assert {"activity: wal", "activity: checkpoints"} <= lacking(found)
-    assert found.local_pid == standby.pid
-    until(lambda: server(primary).standbys == 1, "the standby to attach")
-    assert not server(primary).standby
+    with standby_of(primary) as standby:
+        found = server(standby)
+        assert found.standby
+        counted = found.activity
+        assert counted.wal_bytes is None
+        assert counted.checkpoints_timed is counted.checkpoints_requested is None
+        assert {"activity: wal", "activity: checkpoints"} <= lacking(found)
+        assert found.local_pid == standby.pid
+        until(lambda: server(primary).standbys == 1, "the standby to attach")
+        assert not server(primary).standby
 
 
 def test_a_standby_of_every_major_can_be_read(each_major: int, new_cluster: NewCluster) -> None:

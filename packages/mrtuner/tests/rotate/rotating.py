@@ -5,36 +5,27 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
+import servers
 from mrtuner import rotate as face
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.rotate import Patience, RotationResult
-from servers import binaries, sql
+from servers import sql
 
 ADMIN = "correct horse battery staple"
 IMPATIENT = Patience(wait=0.5, quiet=0.2)
 
 
-@contextmanager
 def running(
     settings: Mapping[str, str | int | float] | None = None, major: int = 18
-) -> Iterator[Cluster]:
+) -> AbstractContextManager[Cluster]:
     """A server that asks for passwords over TCP; from 16 on, logins cost a client little CPU."""
     cheap = {"scram_iterations": 64} if major >= 16 else {}
-    cluster = Cluster.create(
-        binaries(major), scratch_directory(), {**cheap, **(settings or {})}, listen=True,
-        password=ADMIN,
-    )  # fmt: skip
-    try:
-        with cluster:
-            yield cluster
-    finally:
-        cluster.remove()
+    return servers.running(major, {**cheap, **(settings or {})}, listen=True, password=ADMIN)
 
 
 def admin(server: Cluster) -> str:

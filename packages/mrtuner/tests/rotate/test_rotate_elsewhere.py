@@ -21,7 +21,7 @@ from mrtuner.errors import ConnectError, Refused
 from mrtuner.postgres.cluster import Cluster, free_port
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.rotate import RotationStep
-from servers import sql
+from servers import sql, standby_of
 
 pytestmark = [pytest.mark.timed, pytest.mark.usefixtures("asks")]
 
@@ -167,7 +167,7 @@ def test_a_rule_that_names_the_role_and_not_the_group_stops_the_rotation(tmp_pat
 def test_sessions_on_a_replica_hold_a_rotation_up(server: Cluster, tmp_path: Path) -> None:
     secret, state, group = tmp_path / "secret", tmp_path / "state", unused("read")
     rotate(admin(server), group, secret)
-    with standby_of(server) as standby:
+    with standby_of(server, port=free_port()) as standby:
         replica = admin(standby)
         with pytest.raises(Refused, match="this server is a standby"):
             rotate(replica, group, secret)
@@ -190,17 +190,3 @@ def test_sessions_on_a_replica_hold_a_rotation_up(server: Cluster, tmp_path: Pat
             "others are not seen",
         )
     assert may_login(server, group) == {f"{group}_blue"}
-
-
-@contextmanager
-def standby_of(server: Cluster) -> Iterator[Cluster]:
-    port = free_port()
-    standby = Cluster(server.binaries, scratch_directory(), port, server.user)
-    done = server.run("pg_basebackup", "-D", standby.data, "-R", "-c", "fast", "-d", server.dsn())
-    assert done.returncode == 0, done.stderr
-    standby.configure({"unix_socket_directories": str(standby.directory), "port": port})
-    try:
-        standby.start()
-        yield standby
-    finally:
-        standby.remove()

@@ -23,14 +23,13 @@ from mrtuner.errors import MissingPart, NotPutBack, Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect, impatient
 from mrtuner.postgres.read import read
-from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.search import live
 from mrtuner.search.live import LiveMeasurements, behind
 from mrtuner.search.model import Schedule, Search, Settings
 from mrtuner.search.race import Raced
 from mrtuner.search.server import known
 from mrtuner.tuning import tune
-from servers import binaries, sql
+from servers import binaries, sql, standby_of
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -68,18 +67,6 @@ def in_force(server: Cluster) -> Settings:
 
 def never(_raced: Raced) -> bool:
     return False
-
-
-@contextmanager
-def standby_of(primary: Cluster) -> Iterator[Cluster]:
-    made = Cluster(primary.binaries, scratch_directory(), primary.port, primary.user)
-    primary.run("pg_basebackup", "-D", made.data, "-R", "-c", "fast", "-d", primary.dsn())
-    made.configure({"unix_socket_directories": str(made.directory)})
-    try:
-        made.start()
-        yield made
-    finally:
-        made.remove()
 
 
 @pytest.mark.parametrize("major", [15, 18])

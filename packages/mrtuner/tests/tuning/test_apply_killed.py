@@ -13,7 +13,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from changed_things import pg_ctl
 from conftest import PASSWORD, NewCluster
 from killed import CHILDREN, Verb, started, was_killed
 
@@ -34,7 +33,7 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
-from servers import binaries
+from servers import pg_ctl, running
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -79,10 +78,8 @@ class Change:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    cluster = Cluster.create(binaries(18), scratch_directory(), {"fsync": "off"})
-    with cluster:
+    with running(settings={"fsync": "off"}) as cluster:
         yield cluster
-    cluster.remove()
 
 
 @pytest.fixture

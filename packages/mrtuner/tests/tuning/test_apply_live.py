@@ -30,7 +30,7 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
 from mrtuner.postgres.server_user import scratch_directory
-from servers import binaries
+from servers import binaries, pg_ctl
 
 pytestmark = pytest.mark.timed
 
@@ -502,7 +502,7 @@ def test_a_server_that_does_not_start_is_brought_back(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("no_slots")
 def test_an_owners_command_restarts_and_brings_back(bench: Bench) -> None:
-    command = Restart(run=f"{pg_ctl(bench.cluster, 'restart')}")
+    command = Restart(run=pg_ctl(bench.cluster, "restart"))
     bench.apply(restart=command)
     assert bench.in_force() == TARGET
     with pytest.raises(ApplyError, match=r"exit code 1.*as they were before") as failed:
@@ -680,11 +680,3 @@ def test_a_directory_that_is_not_there_is_said(bench: Bench, tmp_path: Path) -> 
     with pytest.raises(ApplyError, match=r"cannot write .*No such file.*as they were before"):
         apply(bench.dsn, bench.plan(), bench.journal, conf_dir=tmp_path / "nowhere")
     assert_at_start(bench)
-
-
-def pg_ctl(cluster: Cluster, action: str) -> str:
-    """The owner's command: pg_ctl as the server's user."""
-    who = f"runuser -u {cluster.user.name} -- " if cluster.user else ""
-    program = cluster.binaries.program("pg_ctl")
-    log = cluster.directory / "log"
-    return f"cd / && {who}{program} {action} -w -m fast -D {cluster.data} -l {log}"

@@ -6,17 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from conftest import NewCluster
 
+from command_line import run
 from mrtuner.change.journal import Journal
 from mrtuner.change.settings.apply import Wanted, apply, checked, plan
-from mrtuner.cli import main
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.read import read
-from servers import sql
+from servers import pg_ctl, sql
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -37,13 +37,8 @@ class Owner:
     def run(self, command: str, *more: str, restart: bool = False) -> Result:
         words = [command, self.dsn, "--yes", "--journal", str(self.journal), *more]
         words += ["--from", str(self.settings)] if command == "apply" else []
-        words += ["--restart", self.restart_command()] if restart else []
-        return CliRunner().invoke(main, words)
-
-    def restart_command(self) -> str:
-        who = f"runuser -u {self.cluster.user.name} -- " if self.cluster.user else ""
-        program, log = self.cluster.binaries.program("pg_ctl"), self.cluster.directory / "log"
-        return f"cd / && {who}{program} restart -w -m fast -D {self.cluster.data} -l {log}"
+        words += ["--restart", pg_ctl(self.cluster, "restart")] if restart else []
+        return run(*words)
 
     def in_force(self) -> dict[str, str]:
         return {name: str(sql(self.dsn, f"SHOW {name}")[0][0]) for name in DEFAULTS}
@@ -104,9 +99,7 @@ def test_what_somebody_else_has_made_wait_is_named_before_anything_is_agreed_to(
 ) -> None:
     owner = Owner(new_cluster(), tmp_path)
     owner.reload("ALTER SYSTEM SET max_connections = 77")
-    asked = CliRunner().invoke(
-        main, ["apply", owner.dsn, "--from", str(owner.settings), "--journal", str(owner.journal)]
-    )
+    asked = run("apply", owner.dsn, "--from", owner.settings, "--journal", owner.journal)
     assert asked.exit_code == 4  # nobody is there to agree
     lines = asked.stderr.splitlines()
     title = lines.index("not part of this plan: takes effect at the next restart")
@@ -160,9 +153,7 @@ def test_what_somebody_has_written_but_not_put_into_force_is_shown_and_not_lost(
         "ALTER SYSTEM SET max_worker_processes = 10",
         "ALTER SYSTEM SET work_mem = '32MB'",
     )
-    asked = CliRunner().invoke(
-        main, ["apply", owner.dsn, "--from", str(owner.settings), "--journal", str(owner.journal)]
-    )
+    asked = run("apply", owner.dsn, "--from", owner.settings, "--journal", owner.journal)
     assert asked.exit_code == 4  # nobody is there to agree
     shown = " ".join(asked.stderr.split())
     for value in ("10", "32MB"):

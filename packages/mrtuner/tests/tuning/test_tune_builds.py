@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from conftest import NewCluster
 
+from command_line import run
 from machine import needs
-from mrtuner.cli import main
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
-from servers import debian_binaries, restart_command, sql
+from servers import debian_binaries, pg_ctl, sql
 
 pytestmark = pytest.mark.timed
 
@@ -41,7 +40,7 @@ def debian() -> Iterator[Debian]:
 
 def tuned(cluster: Cluster) -> dict[str, Any]:
     """What the command says of each parameter, by name."""
-    done = CliRunner().invoke(main, ["tune", cluster.dsn(), *MACHINE, "--json", "--all"])
+    done = run("tune", cluster.dsn(), *MACHINE, "--json", "--all")
     assert done.exit_code == 0, done.output
     return {item["name"]: item for item in json.loads(done.stdout)["advice"]}
 
@@ -92,10 +91,10 @@ def test_a_server_starts_with_all_that_is_applied(
         if item["verdict"] == "change" and not item["suggestion"]
     }
     assert {"shared_buffers", "wal_compression"} < wanted.keys()
-    common = ("--journal", str(tmp_path / "journal"), "--restart", restart_command(cluster))
-    done = CliRunner().invoke(main, ["apply", cluster.dsn(), *MACHINE, "--yes", *common])
+    common = ("--journal", str(tmp_path / "journal"), "--restart", pg_ctl(cluster, "restart"))
+    done = run("apply", cluster.dsn(), *MACHINE, "--yes", *common)
     assert done.exit_code == 0, done.output
     assert {name: shown(cluster)[name] for name in wanted} == wanted
-    done = CliRunner().invoke(main, ["undo", cluster.dsn(), "--yes", *common])
+    done = run("undo", cluster.dsn(), "--yes", *common)
     assert done.exit_code == 0, done.output
     assert shown(cluster) == before

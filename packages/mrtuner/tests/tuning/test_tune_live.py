@@ -21,12 +21,11 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.cumulative_statistics import watch
 from mrtuner.postgres.read import read
-from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.tuning import tune_server
 from mrtuner.tuning.gather import Flags
 from mrtuner.tuning.situation import Seen
 from mrtuner.units import Bytes
-from servers import sql
+from servers import sql, standby_of
 
 pytestmark = pytest.mark.timed
 
@@ -420,17 +419,8 @@ def test_a_lesser_role_gets_advice_and_the_gaps_are_named(new_cluster: NewCluste
 def standby(new_cluster: NewCluster) -> Iterator[Cluster]:
     """A streaming standby of a primary with 60 connections, both running."""
     primary = new_cluster(settings={"max_connections": 60, "max_worker_processes": 9})
-    base = scratch_directory()
-    copy = replace(primary, directory=base)
-    made = primary.run(
-        "pg_basebackup", "-h", primary.directory, "-p", str(primary.port), "-U", "postgres",
-        "-D", copy.data, "-R", "-c", "fast", "-X", "stream",
-    )  # fmt: skip
-    assert made.returncode == 0, made.stderr
-    copy.configure({"unix_socket_directories": str(base)})
-    copy.start()
-    yield copy
-    copy.remove()
+    with standby_of(primary) as copy:
+        yield copy
 
 
 def test_queries_that_replay_cancels_are_told_with_the_choice(standby: Cluster) -> None:

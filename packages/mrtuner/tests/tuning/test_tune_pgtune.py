@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from test_tune_rules import machine
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.inputs import Storage, Workload
 from mrtuner.tuning.pgtune import DataSize, PgTuneInputs, differences, settings
 
@@ -144,7 +143,7 @@ def test_where_the_two_differ_each_says_why() -> None:
 
 def tune(*more: str) -> Any:
     described = ("--memory", "16GB", "--cpus", "4", "--pg", "18", "--workload", "desktop")
-    return CliRunner().invoke(main, ["tune", *described, *more])
+    return run("tune", *described, *more)
 
 
 def test_the_command_lists_them() -> None:
@@ -191,7 +190,7 @@ def test_the_measured_ratio_is_told_only_for_the_machine_it_was_measured_on(
         "throughput": "125MB", "storage": "ssd", "connections": 30, "pg": 18,
     }  # fmt: skip
     options = [word for name, value in (like | given).items() for word in (f"--{name}", str(value))]
-    done = CliRunner().invoke(main, ["tune", *options, "--compare=pgtune"])
+    done = run("tune", *options, "--compare=pgtune")
     assert expected in " ".join(done.output.split())
     if "not" in expected:
         assert "in the middle" not in done.output

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
 import mrtuner
+from command_line import run
 from mrtuner.formats import NAMES, parse
 
 if TYPE_CHECKING:
@@ -68,10 +68,8 @@ def test_json_is_the_same_data(tuning: Tuning) -> None:
 
 
 def test_the_command_and_the_function_give_one_document() -> None:
-    from mrtuner.cli import main
-
     flags = ["--memory", "16GB", "--cpus", "4", "--storage", "ssd", "--pg", "17"]
-    done = CliRunner().invoke(main, ["tune", *flags, "--json"])
+    done = run("tune", *flags, "--json")
     assert done.exit_code == 0
     said = mrtuner.tune(memory="16GB", cpus=4, storage="ssd", postgres=17)
     assert json.loads(done.stdout) == said.to_dict()

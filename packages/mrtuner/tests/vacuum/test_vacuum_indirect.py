@@ -7,11 +7,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from click.testing import CliRunner
 from conftest import NewCluster
 from vacuum_tables import picture, sample, table
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.vacuum import Vacuum, judge
 from mrtuner.vacuum.document import vacuum_document
@@ -38,8 +37,8 @@ def use_up(cluster: Cluster, number: int) -> None:
 
 def report(cluster: Cluster) -> tuple[int, str, dict[str, Any]]:
     """Exit code of a check, its text, and the document."""
-    done = CliRunner().invoke(main, ["vacuum", cluster.dsn(), "--check"])
-    document = json.loads(CliRunner().invoke(main, ["vacuum", cluster.dsn(), "--json"]).stdout)
+    done = run("vacuum", cluster.dsn(), "--check")
+    document = json.loads(run("vacuum", cluster.dsn(), "--json").stdout)
     return done.exit_code, done.stdout, document
 
 
@@ -86,7 +85,7 @@ def test_a_temporary_table_that_holds_the_counter_back_is_named(
 def test_a_young_temporary_table_is_nothing_to_do(embedded: Cluster) -> None:
     with psycopg.connect(embedded.dsn(), autocommit=True) as holder:
         holder.execute("CREATE TEMP TABLE young (n int)")
-        document = json.loads(CliRunner().invoke(main, ["vacuum", embedded.dsn(), "--json"]).stdout)
+        document = json.loads(run("vacuum", embedded.dsn(), "--json").stdout)
     assert document["blockers"] == []
 
 

@@ -10,9 +10,8 @@ from conftest import NewCluster
 from vacuum_sessions import DEAD, die, kept, reading
 
 from mrtuner.postgres.cluster import Cluster
-from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.vacuum import Thresholds, vacuum
-from servers import sql
+from servers import sql, standby_of
 from waiting import until
 
 pytestmark = pytest.mark.timed
@@ -31,23 +30,8 @@ def pair(request: pytest.FixtureRequest, new_cluster: NewCluster) -> Iterator[tu
     sql(primary.dsn(), "CREATE DATABASE elsewhere")
     if request.param:
         sql(primary.dsn(), f"SELECT pg_create_physical_replication_slot('{request.param}')")
-    standby = Cluster(primary.binaries, scratch_directory(), primary.port, primary.user)
-    try:
-        done = primary.run(
-            "pg_basebackup", "-D", standby.data, "-R", "-c", "fast", "-d", primary.dsn()
-        )
-        assert done.returncode == 0, done.stderr
-        standby.configure(
-            {
-                **FEEDBACK,
-                "unix_socket_directories": str(standby.directory),
-                "primary_slot_name": request.param,
-            }
-        )
-        standby.start()
+    with standby_of(primary, primary_slot_name=request.param, **FEEDBACK) as standby:
         yield primary, standby
-    finally:
-        standby.remove()
 
 
 def asked(cluster: Cluster, question: str) -> Any:

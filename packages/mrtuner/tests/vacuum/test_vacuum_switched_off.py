@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 from conftest import NewCluster
 
+import command_line
 from mrtuner.answers import check
-from mrtuner.cli import main
 from servers import sql
 
 pytestmark = pytest.mark.timed
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["vacuum", *arguments])
+run = partial(command_line.run, "vacuum")
 
 
 @pytest.mark.parametrize("name", ["autovacuum", "track_counts"])

@@ -142,11 +142,9 @@ def example() -> Path:
 
 def write_example(directory: Path) -> None:
     """Write the example's store with the command."""
-    from click.testing import CliRunner
+    from command_line import run
 
-    from mrtuner.cli import main
-
-    done = CliRunner().invoke(main, ["history", "example", "--dir", str(directory)])
+    done = run("history", "example", "--dir", directory)
     assert done.exit_code == 0, done.stderr
 
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import of_source
 from served import PATIENCE, Viewer, in_a_browser, rows, serving_here, violations
 
+from command_line import run
 from mrtuner.aws.rows import Instance
-from mrtuner.cli import main
 from mrtuner.history.recording.machine import rows_of_instance
 from mrtuner.history.recording.managed import CLOUDWATCH, METRICS
 from mrtuner.history.recording.sampler import Row, SourceSample
@@ -43,7 +42,7 @@ def chart(screen: dict[str, Any], name: str) -> dict[str, Any]:
 def metrics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example that `limits` comes with, as a file."""
     path = tmp_path_factory.mktemp("metrics") / "metrics.csv"
-    path.write_text(CliRunner().invoke(main, ["limits", "--example"]).stdout, encoding="utf-8")
+    path.write_text(run("limits", "--example").stdout, encoding="utf-8")
     return path
 
 
@@ -81,9 +80,7 @@ def _point(row: dict[str, str]) -> SourceSample:
 @pytest.fixture(scope="module")
 def told(metrics: Path) -> dict[str, Any]:
     """The document that the command writes about the file."""
-    done = CliRunner().invoke(
-        main, ["limits", str(metrics), "--class", CLASS, "--volume", STORAGE, "--json"]
-    )
+    done = run("limits", metrics, "--class", CLASS, "--volume", STORAGE, "--json")
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout)
     return found

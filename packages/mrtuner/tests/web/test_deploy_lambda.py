@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
 from cloudfront import distribution
 from fetch_lambda import fetch
 from fetch_servers import CannotFetch
@@ -32,9 +32,9 @@ from lambda_emulator import (
 )
 from served import HOUR, PATIENCE, in_a_browser
 
+import command_line
 from machine import PAGE, needs
 from mrtuner.aws.iam_policy import Scope, policy
-from mrtuner.cli import main
 from mrtuner.web.app import HEADERS
 from mrtuner.web.authentication import hash_of
 from mrtuner.web.screens import SCREENS
@@ -373,8 +373,7 @@ def secret(tmp_path: Path) -> Path:
     return path
 
 
-def run(*words: str | Path) -> Any:
-    return CliRunner().invoke(main, ["deploy", "lambda", *map(str, words)])
+run = partial(command_line.run, "deploy", "lambda")
 
 
 def test_the_command_writes_what_is_to_be_deployed_and_again(secret: Path, tmp_path: Path) -> None:

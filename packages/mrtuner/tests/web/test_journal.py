@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from history_data import MIDNIGHT, SECOND, sample
 from history_story import BEGIN, INSTANCE, of_source
-from served import HOUR, PATIENCE, Viewer, in_a_browser, rows, serving_here, violations
+from served import DESK, HOUR, Viewer, in_a_browser, opened, rows, serving_here, violations
 
 from mrtuner.change.journal import Journal, changes_with_steps
 from mrtuner.change.record import Change, GroupChange, ParameterChange, State
@@ -265,13 +265,8 @@ def test_a_journal_of_a_newer_version_is_refused(state: Path) -> None:
 @in_a_browser
 def test_the_page_leads_from_a_change_to_its_entry(browser: Any, state: Path, store: Path) -> None:
     written(HALF_PAST - timedelta(seconds=20), change(), State.VERIFIED)
-    with serving_here(store) as viewer:
-        tab = browser.new_page()
-        tab.set_default_timeout(PATIENCE)
-        complaints: list[str] = []
-        tab.on("console", lambda said: complaints.append(said.text))
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.goto(f"{viewer.address}#screen=wal&from=1795399200&to=1795402800")
+    with serving_here(store) as viewer, opened(browser, viewer.address, DESK) as opening:
+        tab = opening.open("screen=wal&from=1795399200&to=1795402800")
         tab.click("details.changes summary")
         tab.click("details.changes a:has-text('max_wal_size')")
         tab.wait_for_selector("[data-table=entry]:focus")
@@ -281,5 +276,3 @@ def test_the_page_leads_from_a_change_to_its_entry(browser: Any, state: Path, st
         tab.click("[data-table=changes] td a:has-text('change 1')")
         tab.wait_for_selector("[data-table=entry]:focus")
         assert tab.title() == "MrTuner"
-        assert complaints == []
-        tab.close()

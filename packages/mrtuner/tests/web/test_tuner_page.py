@@ -14,10 +14,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from click.testing import CliRunner
 from served import PATIENCE, Viewer, in_a_browser, violations
 
-from mrtuner.cli import main
+from command_line import run
 from mrtuner.errors import BadValue
 from mrtuner.inputs import MACHINE, Switch, Workload
 from mrtuner.web.tuner import answer, form
@@ -64,7 +63,7 @@ def command(shape: Mapping[str, str], form: str) -> str:
             options.append(flag)
         else:
             options += [flag, text]
-    done = CliRunner().invoke(main, ["tune", *options, "--format", form])
+    done = run("tune", *options, "--format", form)
     return done.stdout if done.exit_code == 0 else done.stderr
 
 

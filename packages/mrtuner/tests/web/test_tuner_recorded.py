@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from click.testing import CliRunner
 from conftest import NewCluster
 from history_data import MIDNIGHT, SECOND, batch, sample
 from history_story import INSTANCE, of_source
 from served import HOUR, PATIENCE, Viewer, in_a_browser, violations
 
+from command_line import run
 from mrtuner.aws.rows import Instance
-from mrtuner.cli import main
 from mrtuner.formats import NAMES
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.machine import rows_of_instance
@@ -58,9 +57,7 @@ def test_the_advice_is_that_of_the_command_with_the_server_and_the_history(
     machine = {"disk": "1TB", "wal_disk": "1TB"}
     options = ["--disk", "1TB", "--wal-disk", "1TB"]
     told = json.loads(asked(tmp_path, **machine)["texts"]["json"])
-    done = CliRunner().invoke(
-        main, ["tune", dsn, "--history", str(tmp_path), "--instance", INSTANCE, *options, "--json"]
-    )
+    done = run("tune", dsn, "--history", tmp_path, "--instance", INSTANCE, *options, "--json")
     assert done.exit_code == 0, done.output
     command = json.loads(done.stdout)
 
@@ -70,11 +67,9 @@ def test_the_advice_is_that_of_the_command_with_the_server_and_the_history(
 
     assert advice(told) == advice(command)
     assert told["budget"] == command["budget"]
-    conf = CliRunner().invoke(
-        main,
-        ["tune", dsn, "--history", str(tmp_path), "--instance", INSTANCE, *options, "--format",
-         "conf"],
-    )  # fmt: skip
+    conf = run(
+        "tune", dsn, "--history", tmp_path, "--instance", INSTANCE, *options, "--format", "conf"
+    )
     assert asked(tmp_path, **machine)["texts"]["conf"] == conf.stdout
     wal = next(one for one in told["advice"] if one["name"] == "max_wal_size")
     assert wal["basis"] == "observed"

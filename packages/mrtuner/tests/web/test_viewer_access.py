@@ -16,11 +16,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from click.testing import CliRunner
 from served import PATIENCE, Viewer, in_a_browser, serving, serving_here
 
+from command_line import run
 from machine import PAGE, needs, require
-from mrtuner.cli import main
 from mrtuner.web.authentication import Access, hash_of
 from mrtuner.web.screens import SCREENS
 
@@ -249,7 +248,7 @@ def test_what_is_unsafe_is_refused_before_anything_listens(
     (tmp_path / "short").write_text("short\n", encoding="utf-8")
     places = {"secret": secret, "short": tmp_path / "short", "missing": tmp_path / "missing"}
     given = [option.format(**places) for option in options]
-    done = CliRunner().invoke(main, ["serve", "--dir", str(recorded), "--port", "0", *given])
+    done = run("serve", "--dir", recorded, "--port", "0", *given)
     assert done.exit_code in {1, 2, 4}
     assert message in done.stderr
     assert "HINT: " in done.stderr

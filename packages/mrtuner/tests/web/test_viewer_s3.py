@@ -15,7 +15,6 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ResponseStreamingError
 from botocore.response import StreamingBody
-from click.testing import CliRunner
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,11 +23,11 @@ from moto import mock_aws
 from moto.core import set_initial_no_auth_action_count
 from served import HOUR, Viewer, serving
 
+from command_line import run
 from machine import PAGE, require
 from mrtuner.aws.errors import AwsError
 from mrtuner.aws.iam_policy import Scope, called, policy
 from mrtuner.aws.session import client
-from mrtuner.cli import main
 from mrtuner.errors import UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.remote import Blocks, RemoteLake, RemoteStore
@@ -112,7 +111,7 @@ def test_a_lake_that_is_not_there_is_refused_at_the_start(
     url: str, said: str, bucket: StandIn
 ) -> None:
     for option in ("--dir", "--store"):  # the same under another name
-        done = CliRunner().invoke(main, ["serve", option, url, "--port", "0"])
+        done = run("serve", option, url, "--port", "0")
         assert done.exit_code != 0
         assert said in done.stderr
         assert "HINT:" in done.stderr
@@ -271,7 +270,7 @@ def test_other_commands_say_that_they_read_no_history_on_s3(
     if how != "--dir":
         monkeypatch.setenv("MRTUNER_HISTORY_DIR", URL)
     options = ["--dir", URL] if how == "--dir" else []
-    done = CliRunner().invoke(main, ["history", "show", *options])
+    done = run("history", "show", *options)
     assert done.exit_code == 2
     assert done.stderr.splitlines() == [
         "error: only mrtuner serve reads a history on S3",

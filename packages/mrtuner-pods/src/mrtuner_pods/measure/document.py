@@ -66,7 +66,6 @@ class HeldBack(Document, tag="mrtuner.pods.measure/1"):
 
 
 def held_back_document(seen: Measurement) -> HeldBack:
-    """Return what was measured, and what held it back."""
     found, can_have = held_back(seen), usable(seen)
     return HeldBack(
         cause=found.cause, evidence=list(found.evidence), action=found.action,

@@ -134,7 +134,6 @@ def parameters(
 def create_group(
     client: Any, name: str, family: str, description: str, scope: Scope = Scope.INSTANCE
 ) -> ParameterGroup:
-    """Create an empty parameter group of a family."""
     answer = call(
         client,
         f"create_{scope}_parameter_group",

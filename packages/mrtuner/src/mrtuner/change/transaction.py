@@ -29,7 +29,6 @@ class StepName(str):
     reverting: bool  # on the way back
 
     def __new__(cls, name: str, *, done: bool = False, reverting: bool = False) -> StepName:
-        """Name a step."""
         made = super().__new__(cls, name)
         made.done, made.reverting = done, reverting
         return made

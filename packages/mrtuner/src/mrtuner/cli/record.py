@@ -120,7 +120,7 @@ def command(
         )  # fmt: skip
     if as_json:
         from mrtuner.documents import as_builtins
-        from mrtuner.history.size import size
+        from mrtuner.history.store.status import size
 
         terminal.answer(as_builtins(size(place)), (), as_json)
     if _last_samples(place) <= before:
@@ -131,7 +131,7 @@ def command(
 
 
 def _last_samples(place: Path) -> set[tuple[str, str, datetime]]:
-    from mrtuner.history.size import status
+    from mrtuner.history.store.status import status
 
     found = status(place, 0.0).sources
     return {(one.instance, one.source, one.last) for one in found if one.last is not None}

@@ -136,7 +136,7 @@ def _written(
         _tell_assumed(tuning, form)
         return tuning.as_(form)
     from mrtuner.present.text import Look
-    from mrtuner.tuning.report.text import screen
+    from mrtuner.tuning.report.text import screen, where_pgtune_differs
 
     look = terminal.look(sys.stdout) if output is None else Look(width=terminal.WIDTH)
     lines = list(screen(tuning, look, everything=everything))
@@ -145,9 +145,7 @@ def _written(
 
         lines += plans(found, look)
     if compared:
-        from mrtuner.tuning.report.peers import pgtune
-
-        lines += pgtune(tuning, look)
+        lines += where_pgtune_differs(tuning, look)
     return "".join(f"{terminal.line(line)}\n" for line in lines)
 
 

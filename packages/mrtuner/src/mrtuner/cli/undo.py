@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from mrtuner.cli.common import change, leftovers, options, role_settings, targets, terminal
+from mrtuner.cli.common import change, options, role_settings, targets, terminal
 from mrtuner.errors import MAY_BE_DOWN, ConnectError
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
+    from mrtuner.bench.server.scratch import Marked
     from mrtuner.change.journal import Journal
     from mrtuner.change.record import Change
     from mrtuner.change.settings.apply import Outcome, Restart
+    from mrtuner.postgres.connect import Connection
 
 
 @options.command("undo")
@@ -75,7 +77,7 @@ def command(
         try:
             recovered = None
             recovered = restarting.finish_interrupted(dsn, book)
-            removed = leftovers.removed(dsn, yes=asked.yes)
+            removed = _leftovers_removed(dsn, yes=asked.yes)
         except ConnectError as error:
             if recovered is not None and recovered.change_is_undone:
                 _say_undone_in_files(recovered, error, asked)
@@ -210,3 +212,61 @@ def _also_due(dsn: str, last: Change) -> Iterator[str]:
     ours = {entry.name for entry in last.entries}
     others = tuple(one for one in pending if one.name not in ours)
     yield from plan_of_change(SettingsPlan(steps=(), pending=others), terminal.look(sys.stderr))
+
+
+def _leftovers_removed(dsn: str, *, yes: bool) -> tuple[str, ...]:
+    """Remove leftovers on this server and this machine if the user agrees; return what was removed.
+
+    A database of another machine's proof is only named: that proof may still be running.
+    """
+    from mrtuner.bench.server import leftover, scratch
+    from mrtuner.postgres.connect import connect
+
+    with connect(dsn) as session:
+        found = scratch.marked(session)
+        _name_others([one for one in found if one.owner is scratch.Owner.ELSEWHERE])
+        databases = [one for one in found if one.owner is scratch.Owner.GONE]
+        directories = leftover.directories()
+        names = [f"database {name}" for one in databases for name in one.databases]
+        names += [f"directory {path}" for path in directories]
+        if not names:
+            return ()
+        for name in names:
+            terminal.print_note(f"left behind by a run that was killed: {name}")
+        if not terminal.confirm_offer("Remove it?", yes=yes):
+            return ()
+        return *_dropped(session, databases), *_deleted(directories)
+
+
+def _name_others(found: Sequence[Marked]) -> None:
+    for one in found:
+        terminal.print_note(f"database {one.template} exists: {one.mark}")
+        drops = " ".join(f'DROP DATABASE "{name}";' for name in one.databases)
+        terminal.print_note(f"  once that has ended: {drops}")
+
+
+def _dropped(session: Connection, databases: Sequence[Marked]) -> list[str]:
+    import psycopg
+
+    from mrtuner.bench.server import scratch
+    from mrtuner.postgres.reader import refused
+
+    gone: list[str] = []
+    for one in databases:
+        try:
+            gone += scratch.drop(session, one.template)
+        except psycopg.Error as error:
+            terminal.print_note(f"warning: {one.template} cannot be dropped: {refused(error)}")
+    return gone
+
+
+def _deleted(directories: Sequence[Path]) -> list[str]:
+    from mrtuner.bench.server import leftover
+
+    gone: list[str] = []
+    for path in directories:
+        if leftover.remove(path):
+            gone.append(str(path))
+        else:
+            terminal.print_note(f"warning: {path} cannot be deleted: is something mounted there?")
+    return gone

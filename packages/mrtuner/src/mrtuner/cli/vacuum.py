@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,11 +15,12 @@ import click
 from mrtuner.cli.common import (
     change,
     check_option,
+    exit_codes,
     options,
     prerequisites,
+    progress,
     targets,
     terminal,
-    watch_progress,
 )
 from mrtuner.cli.common.catalog_change import CatalogChange
 from mrtuner.cli.common.commands import offer_verbs
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from mrtuner.vacuum.document import VacuumDocument
 
 FORMATS: Final = ("text", "json", "sql", "conf")
+_TICK: Final = 0.5  # [s]
 
 _dsn = click.argument("dsn", type=targets.ServerArgument(), shell_complete=offer_verbs)
 _watch = options.time_option(
@@ -103,7 +108,7 @@ def command(
     prerequisites.require(page=html)
     with terminal.sigterm_as_interrupt():
         _consent(sample, yes)
-        found, cut_short = watch_progress.watched(
+        found, cut_short = _watched(
             dsn, watch, sample, long=long, history=history, instance=instance
         )
     from mrtuner.vacuum.document import vacuum_document
@@ -191,9 +196,7 @@ def _planned(
     """Measure; return what tables are to be set to, and why. Name the server's settings."""
     from mrtuner.vacuum.apply import wanted
 
-    found, cut_short = watch_progress.watched(
-        dsn, watch, sample, history=history, instance=instance
-    )
+    found, cut_short = _watched(dsn, watch, sample, history=history, instance=instance)
     if cut_short:
         terminal.print_note("the watch was incomplete, so nothing was set")
         raise click.exceptions.Exit(cut_short)
@@ -205,6 +208,57 @@ def _planned(
             f"server.conf, then run: mrtuner apply {where} --from server.conf"
         )
     return wanted(found)
+
+
+def _watched(
+    dsn: str, watch: float | None, sample: tuple[str, ...], *, long: float | None = None,
+    history: Path | None = None, instance: str | None = None,
+) -> tuple[Vacuum, int]:  # fmt: skip
+    """Return what `vacuum` finds, and the exit code: Ctrl-C or the server may end a watch early."""
+    from mrtuner.answers import vacuum
+    from mrtuner.vacuum import Enough
+
+    code = exit_codes.DONE
+
+    def pause(seconds: float) -> None:
+        nonlocal code
+        try:
+            sleep(seconds)
+        except KeyboardInterrupt as end:
+            if end.args:  # a signal other than Ctrl-C: it asks us to exit
+                raise
+            code = exit_codes.INTERRUPTED
+            terminal.print_note("interrupted: the results below are from before that")
+            raise Enough from None
+
+    with _shown(watch) as sleep:
+        found = vacuum(
+            dsn, watch=watch, sample=sample, sleep=pause, long=long,
+            history=history, instance=instance,
+        )  # fmt: skip
+    if found.picture.lost is not None:
+        terminal.print_note("the server ended the session: the results below are from before that")
+        code = code or exit_codes.UNFINISHED
+    return found, code
+
+
+@contextmanager
+def _shown(watch: float | None) -> Iterator[Callable[[float], None]]:
+    """Yield a sleep function that shows how far the watch is."""
+    if watch is None:
+        yield time.sleep
+        return
+    with progress.bar() as shown:
+        began = time.monotonic()
+
+        def sleep(seconds: float) -> None:
+            shown.line(f"watching for {watch:,.0f} s; Ctrl-C ends it early")
+            end = time.monotonic() + seconds
+            while (left := end - time.monotonic()) > 0:
+                shown.move(time.monotonic() - began, watch, "Ctrl-C ends it early")
+                time.sleep(min(_TICK, left))
+
+        yield sleep
 
 
 def _consent(tables: tuple[str, ...], yes: bool) -> None:

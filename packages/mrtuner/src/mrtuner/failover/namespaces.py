@@ -1,4 +1,4 @@
-"""A client, a router and a server in namespaces of one machine, without root.
+"""A client and a server with a router between them, in namespaces of one machine, without root.
 
     client 10.77.1.2 ── 10.77.1.1 router 10.77.2.1 ── 10.77.2.2 server
 

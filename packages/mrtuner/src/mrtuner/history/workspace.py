@@ -194,7 +194,6 @@ class Views:
         self.made.add(name)
 
     def _files(self, history: History, view: str) -> list[File]:
-        """Return the files of a view in this period."""
         begin, end = self.span or (0, sys.maxsize)
         return [
             file for file in history.files

@@ -72,7 +72,6 @@ class Candidate:
 
 
 def needs(series: MetricSeries, findings: Findings) -> dict[Resource, Demand]:
-    """What every measured resource needs."""
     return {
         resource: _need(series, findings, resource, values)
         for resource, values in totals(series).items()

@@ -345,17 +345,14 @@ def _start_failure(log: str) -> ConnectError:
 def reason_in(log: str) -> str:
     """The last FATAL line of a failed start, with the complaints about files that led to it."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    fatal = next((n for n in reversed(range(len(lines))) if _is_fatal(lines[n])), None)
-    if fatal is None:
+    ends = [n for n, line in enumerate(lines) if re.search(r"\b(FATAL|PANIC):  ", line)]
+    if not ends:
         return lines[-1] if lines else "it gave no reason"
+    fatal = ends[-1]
     reason = _without_prefix(lines[fatal])
     if reason.endswith("contains errors"):
         reason = "; ".join([reason, *(_without_prefix(line) for line in lines[:fatal])])
     return reason
-
-
-def _is_fatal(line: str) -> bool:
-    return re.search(r"\b(FATAL|PANIC):  ", line) is not None
 
 
 def _without_prefix(line: str) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+from mrtuner.described import Doc
 from mrtuner.errors import ApplyError, BadValue, MissingPart, Refused
 from mrtuner.rotate import equalize, roles
 from mrtuner.rotate.base import now
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 class Standing:
     """The state of a group: who can log in now, and who delays a rotation."""
 
-    rotation: RotationState | None  # the latest; None: the journal has none
-    enabled: tuple[str, ...]
-    holders: tuple[Holder, ...] = ()
-    notices: tuple[str, ...] = ()
+    rotation: Annotated[RotationState | None, Doc("the latest of the group, or null")]
+    enabled: Annotated[tuple[str, ...], Doc("the group's roles that can log in now")]
+    holders: Annotated[tuple[Holder, ...], Doc("sessions that use the role to be disabled")] = ()
+    notices: Annotated[tuple[str, ...], Doc("what makes the result doubtful")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from mrtuner.bench.load.pgbench import Builtin
 from mrtuner.bench.plan.model import Script
-from mrtuner.described import Doc, document_name
+from mrtuner.described import Doc, Omissible, document_name
 from mrtuner.stats.comparison import Verdict
 
 #: Values by the names of settings, as in a configuration file.
@@ -236,32 +236,61 @@ class Earlier:
 class Search:
     """A search that runs, was interrupted or is finished."""
 
-    mrtuner: str
-    postgres: str
-    started: str
-    load: SearchedLoad
-    machine: Mapping[str, Any]
-    keep: tuple[str, ...]
-    seed: int
-    schedule: Schedule
-    advice: Mapping[str, str]
-    baselines: Mapping[str, Mapping[str, str]]
-    cpus: int | None = None
-    memory: int | None = None
-    earlier: list[Earlier] = field(default_factory=list)
-    goal: Goal = "throughput"
-    busy: str | None = None
-    unknown: list[str] = field(default_factory=list)
-    calibration: Measured | None = None
-    evidence: list[BindingEvidence] = field(default_factory=list)
-    searched: list[SearchedSetting] = field(default_factory=list)
-    left_out: list[SettingLeftOut] = field(default_factory=list)
-    trials: list[Trial] = field(default_factory=list)
-    candidate: int | None = None
-    confirmation: Measured | None = None
-    ablation: list[Worth] = field(default_factory=list)
-    reduced: Measured | None = None
-    result: SearchResult | None = None
+    mrtuner: Annotated[str, Doc("version of MrTuner")]
+    postgres: Annotated[str, Doc("version of the server")]
+    started: Annotated[str, Doc("ISO 8601, UTC")]
+    load: Annotated[SearchedLoad, Doc("what ran, and where")]
+    machine: Annotated[
+        Mapping[str, str | int | float | bool | list[str] | None],
+        Doc("what was said about the machine, as in `mrtuner.tune`"),
+    ]
+    cpus: Annotated[int | None, Doc("CPUs of the machine; null: unknown")] = None
+    memory: Annotated[int | None, Doc("bytes of its memory; null: unknown")] = None
+    earlier: Annotated[list[Earlier], Doc("winners of earlier searches, which are tried first")] = (
+        field(default_factory=list)
+    )
+    keep: Annotated[tuple[str, ...], Doc("settings that were to stay as advised")]
+    seed: Annotated[int, Doc("of all that is random")]
+    schedule: Annotated[Schedule, Doc("how the budget is spent")]
+    advice: Annotated[
+        Settings, Doc("the settings that it starts from; on a live server, those in force")
+    ]
+    baselines: Annotated[
+        Mapping[str, Settings], Doc("other settings to compare with: initdb's, PgTune's")
+    ]
+    goal: Annotated[Goal, Doc("what is to be better")] = "throughput"
+    busy: Annotated[
+        str | None, Doc("what used the machine before the first run; null: nothing")
+    ] = None
+    unknown: Annotated[list[str], Doc("what could not be read or counted")] = field(
+        default_factory=list
+    )
+    calibration: Annotated[
+        Measured | None, Doc("the advice against itself: the noise of this machine")
+    ] = None
+    evidence: Annotated[
+        list[BindingEvidence], Doc("what holds the load back, seen under the advice")
+    ] = field(default_factory=list)
+    searched: Annotated[list[SearchedSetting], Doc("the settings that are searched")] = field(
+        default_factory=list
+    )
+    left_out: Annotated[list[SettingLeftOut], Doc("those that are not, and why")] = field(
+        default_factory=list
+    )
+    trials: Annotated[list[Trial], Doc("in the order in which they ran")] = field(
+        default_factory=list
+    )
+    candidate: Annotated[int | None, Doc("number of the trial that was measured afresh")] = None
+    confirmation: Annotated[
+        Measured | None, Doc("that trial against the advice, in fresh pairs")
+    ] = None
+    ablation: Annotated[list[Worth], Doc("what each of its settings is worth")] = field(
+        default_factory=list
+    )
+    reduced: Annotated[
+        Measured | None, Doc("without those that are worth less than 1 %, against the advice")
+    ] = None
+    result: Annotated[SearchResult | None, Omissible("null until the search is finished")] = None
 
     @property
     def live(self) -> bool:

@@ -38,7 +38,6 @@ def require_new(directory: Path) -> None:
 
 
 def document(search: Search) -> SearchDocument:
-    """Return a search as it is written."""
     from mrtuner.documents import convert
     from mrtuner.search.document import SearchDocument
 

@@ -122,7 +122,6 @@ class OwnServer:
             raise MrTunerError(f"settings did not take effect: {text}", "See the server's log.")
 
     def known(self) -> Server:
-        """Return what is known of this server."""
         return known(self.dsn, self.site.cluster.binaries.major)
 
     def may_have_twin(self, host: Host | None) -> bool:

@@ -276,7 +276,6 @@ def tune_document(
 
 
 def entry(advice: Advice) -> Entry:
-    """Return one parameter of the advice."""
     return Entry(
         name=advice.name,
         area=advice.rule.area,

@@ -145,16 +145,13 @@ def _spills(activity: Activity) -> Spills | None:
 def _dead_rows(server: Server) -> DeadRows | None:
     """Compare each table's dead rows with its own autovacuum threshold."""
     settings = {item.name: item.setting for item in server.settings.values()}
-    times = {item: _times(item, settings) for item in server.relations if _is_large(item)}
+    large = (one for one in server.relations if one.live_rows + one.dead_rows >= LARGE_TABLE)
+    times = {item: _times(item, settings) for item in large}
     late = {item: each for item, each in times.items() if each > PAST}
     if not late:
         return None
     worst = max(late, key=late.__getitem__)
     return DeadRows(f"{worst.schema}.{worst.name}", late[worst], len(late))
-
-
-def _is_large(relation: Relation) -> bool:
-    return relation.live_rows + relation.dead_rows >= LARGE_TABLE
 
 
 def _times(relation: Relation, settings: Mapping[str, str]) -> float:

@@ -71,7 +71,6 @@ class AuditDocument(Document, tag="mrtuner.rds.audit/1"):
 def audit_document(
     rows: Sequence[AuditRow], surveyed: Sequence[Surveyed], failures: Sequence[Failure]
 ) -> AuditDocument:
-    """Return what an audit found."""
     return AuditDocument(
         regions=sorted(one.region for one in surveyed),
         others=sum(one.others for one in surveyed),
@@ -84,7 +83,6 @@ def audit_document(
 
 
 def audited_instance(row: AuditRow) -> AuditedInstance:
-    """Return one instance of an audit."""
     judged = row.assessment
     return AuditedInstance(
         region=row.region,
@@ -215,7 +213,6 @@ def _maintained(one: Upkeep) -> MaintainedInstance:
 
 
 def pending_work(work: Work) -> PendingWork:
-    """Return one piece of pending work."""
     return PendingWork(
         what=work.what,
         origin=work.origin,
@@ -379,7 +376,6 @@ class SnapshotsDocument(Document, tag="mrtuner.rds.snapshots/1"):
 
 
 def snapshots_document(report: Report) -> SnapshotsDocument:
-    """Return what a run copied."""
     return SnapshotsDocument(
         source=report.job.source,
         destination=report.job.destination,

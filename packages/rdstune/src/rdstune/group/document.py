@@ -168,7 +168,6 @@ class RenderDocument(Document, tag="mrtuner.rds.render/2"):
 
 
 def render_document(design: Design, name: str, *, cluster: bool) -> RenderDocument:
-    """Return a group of this name."""
     return RenderDocument(
         name=name,
         cluster=cluster,

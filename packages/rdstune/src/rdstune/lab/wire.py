@@ -41,7 +41,6 @@ class Protocol:
         return body if isinstance(body, bytes) else body.encode()
 
     def refusal(self, fault: Fault, request: str) -> bytes:
-        """Return a refusal as XML."""
         who = "Sender" if self.status(fault) < 500 else "Receiver"
         return (
             f'<ErrorResponse xmlns="{_NAMESPACE}"><Error><Type>{who}</Type>'

@@ -233,7 +233,6 @@ class Region:
         return self.instances[name]
 
     def cluster(self, identifier: str) -> LabCluster:
-        """Return a cluster by its identifier or ARN."""
         name = identifier.rpartition(":")[2].lower()
         if name not in self.clusters:
             raise Fault("DBClusterNotFoundFault", f"DBCluster {name} not found.")

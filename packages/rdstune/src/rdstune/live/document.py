@@ -128,7 +128,6 @@ class UndoDocument(Document, tag="mrtuner.rds.undo/1"):
 
 
 def diff_document(found: Diff, notes: Sequence[str]) -> DiffDocument:
-    """Return a comparison."""
     return DiffDocument(
         instance=found.target.identifier,
         class_name=found.target.class_name,

@@ -152,7 +152,6 @@ def _require_readable(row: GroupParameter, one: Wanted) -> None:
 
 
 def _known(row: GroupParameter) -> FamilyParameter:
-    """Return the parameter as this group lists it."""
     return FamilyParameter(
         name=row.name,
         data_type=row.data_type,

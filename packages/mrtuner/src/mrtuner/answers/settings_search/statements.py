@@ -67,7 +67,6 @@ def _recorded(history: Path, instance: str | None, database: str) -> tuple[State
 
 
 def searched_statements(found: Replay) -> tuple[SearchedStatement, ...]:
-    """Return statements as a search records them."""
     why = {one.statement: one.why for one in found.left_out}
     every = sorted((*found.statements, *why), key=lambda one: -one.seconds)
     return tuple(

@@ -88,7 +88,8 @@ def heat(tiles: Sequence[Tile], *, rows: str, columns: str, key: str) -> str:
         axes.set_yticks(range(len(down)), down)
         axes.set_xlabel(columns)
         axes.set_ylabel(rows)
-        _bare(axes)
+        axes.tick_params(length=0, labelcolor=_INK)
+        frame(axes)
         return finish(
             figure,
             key,
@@ -174,11 +175,6 @@ def _in_rows(axes: Axes, rows: int) -> None:
     axes.set_ylim(rows - 0.4, -0.6)
     grid(axes, "x")
     plain(axes)
-
-
-def _bare(axes: Axes) -> None:
-    axes.tick_params(length=0, labelcolor=_INK)
-    frame(axes)
 
 
 def _framed(axes: Axes) -> None:

@@ -358,13 +358,10 @@ def _contradictions(start: NextStart, facts: Facts) -> Iterator[LeftAlone]:
             why = f"wal_level = minimal is not enough for {', '.join(needs)}"
             yield problem(start, "wal_level", why, "Leave wal_level at replica.")
     elif level != "logical" and facts["logical_slots"]:
-        why = f"wal_level = {level} is not enough for {_logical_slots(facts)}"
+        slots = plural(facts["logical_slots"], "logical replication slot")
+        why = f"wal_level = {level} is not enough for {slots}"
         yield problem(start, "wal_level", why, "Leave wal_level at logical, or drop them.")
 
 
 #: How a switch is written when it is off; empty for a parameter that this version lacks.
 _OFF: Final = frozenset({"off", "false", "no", "0", ""})
-
-
-def _logical_slots(facts: Facts) -> str:
-    return plural(facts["logical_slots"], "logical replication slot")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mrtuner.change.record import Change, Outcome
     from mrtuner.change.settings.apply import Restart, Standby, Wanted
     from mrtuner.change.transaction import StepName
-    from mrtuner.search.document import SearchDocument
+    from mrtuner.search.model import Search
 
 restart_option = click.option(
     "--restart",
@@ -131,14 +131,15 @@ def wanted_in(path: Path) -> list[Wanted]:
 
 
 def _advised(text: str) -> dict[str, str]:
-    from mrtuner.documents import read
+    from mrtuner.documents import convert, read
     from mrtuner.search.document import SearchDocument
+    from mrtuner.search.model import Search
     from mrtuner.tuning.document import TuneDocument
 
     kinds: tuple[type[TuneDocument | SearchDocument], ...] = (TuneDocument, SearchDocument)
     found = read(text, *kinds)
     if isinstance(found, SearchDocument):
-        return _found(found)
+        return _found(convert(found, Search))
     return {
         item.name: item.value
         for item in found.advice
@@ -146,7 +147,7 @@ def _advised(text: str) -> dict[str, str]:
     }
 
 
-def _found(search: SearchDocument) -> dict[str, str]:
+def _found(search: Search) -> dict[str, str]:
     if search.result is None:
         raise Refused(
             "the search is not finished, so nothing is confirmed",

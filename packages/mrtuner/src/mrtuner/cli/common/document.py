@@ -141,7 +141,6 @@ class ReportDocument(Document, tag="mrtuner.report/2"):
 
 
 def load_result(one: LoadFinding) -> LoadResult:
-    """Return what one load showed."""
     seen = one.verdict.comparison
     return LoadResult(
         title=one.title,

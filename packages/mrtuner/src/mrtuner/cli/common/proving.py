@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def document(proof: Proof) -> ReportDocument:
-    """Return a proof as one JSON document."""
     from mrtuner.bench.document import SeriesDocument
     from mrtuner.bench.report.gains import answer
     from mrtuner.cli.common.document import ReportDocument, load_result

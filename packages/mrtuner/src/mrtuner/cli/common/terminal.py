@@ -78,7 +78,6 @@ def answer(told: Document | dict[str, Any], lines: Iterable[str], as_json: bool)
 
 
 def as_json(data: Document | dict[str, Any]) -> str:
-    """Return a document as JSON text."""
     import json
 
     if not isinstance(data, dict):

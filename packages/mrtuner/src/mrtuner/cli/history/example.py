@@ -36,7 +36,7 @@ def command(directory: Path, as_json: bool) -> None:
     """
     prerequisites.require("duckdb", "numpy")
     from mrtuner.history.example.record import INSTANCE, record_example
-    from mrtuner.history.size import size
+    from mrtuner.history.store.status import size
     from mrtuner.limits.examples.upgrade import DAYS, START, simulated_upgrade
 
     told = simulated_upgrade()

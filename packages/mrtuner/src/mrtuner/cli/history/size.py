@@ -20,7 +20,7 @@ def command(directory: Path | None, as_json: bool) -> None:
       mrtuner history size --dir /var/lib/mrtuner --json
     """
     from mrtuner.history.directory import history_directory
-    from mrtuner.history.size import size
+    from mrtuner.history.store.status import size
     from mrtuner.history.text import size_lines
 
     told = size(history_directory(directory))

@@ -38,7 +38,7 @@ def command(
     session's time that sampling takes. Of several instances, a line each is shown.
     """
     from mrtuner.history.directory import history_directory
-    from mrtuner.history.size import status
+    from mrtuner.history.store.status import status
     from mrtuner.history.text import status_lines
 
     told = status(history_directory(directory), time.time(), instance)

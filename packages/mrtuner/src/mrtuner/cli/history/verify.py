@@ -25,7 +25,7 @@ def command(ctx: click.Context, /, directory: Path | None, as_json: bool) -> Non
     Damaged files are named, and the exit code is 1; other commands skip them and continue.
     """
     from mrtuner.history.directory import history_directory
-    from mrtuner.history.size import verify
+    from mrtuner.history.store.status import verify
     from mrtuner.history.text import check_lines
 
     told = verify(history_directory(directory))

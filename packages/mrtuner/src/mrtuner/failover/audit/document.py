@@ -52,7 +52,6 @@ class AuditDocument(Document, tag="mrtuner.failover.audit/1"):
 
 
 def audit_document(done: Audit) -> AuditDocument:
-    """Return everything that was examined."""
     return AuditDocument(
         within=done.within,
         connections=[_connection(one) for one in done.connections],

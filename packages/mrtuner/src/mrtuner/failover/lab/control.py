@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mrtuner import errors
 from mrtuner.errors import MissingPart, MrTunerError, UsageError
-from mrtuner.failover.lab.network import enter
+from mrtuner.failover.lab.machines import enter
 from mrtuner.failover.namespaces import hint, python, require
 from mrtuner.failover.predict.client import configured
 from mrtuner.postgres.connect import given

@@ -8,7 +8,7 @@ from typing import Final
 
 from mrtuner.errors import UsageError
 from mrtuner.failover.lab.dns_resolver import NAME, Resolver
-from mrtuner.failover.lab.network import MOVING, LabMachine, LabSite, mount_over
+from mrtuner.failover.lab.machines import MOVING, LabMachine, LabSite, mount_over
 from mrtuner.failover.lab.server import PORT, LabServer, pair
 from mrtuner.postgres.binaries import Binaries
 from mrtuner.postgres.cluster import SUPERUSER

@@ -16,7 +16,7 @@ from urllib.request import ProxyHandler, build_opener
 
 from mrtuner.errors import ConnectError, MissingPart
 from mrtuner.failover.lab.lab import Lab
-from mrtuner.failover.lab.network import LabMachine
+from mrtuner.failover.lab.machines import LabMachine
 from mrtuner.failover.lab.server import ACCESS, PORT, SETTINGS, LabServer
 from mrtuner.failover.predict.timer_wheel import Band
 from mrtuner.postgres.cluster import SUPERUSER

@@ -10,7 +10,7 @@ from shutil import which
 from typing import Final
 
 from mrtuner.errors import ConnectError, MissingPart
-from mrtuner.failover.lab.network import MOVING, SCRATCH, as_user
+from mrtuner.failover.lab.machines import MOVING, SCRATCH, as_user
 from mrtuner.failover.predict.kernel import local
 from mrtuner.failover.predict.path import Path
 from mrtuner.failover.settings.advice import settings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.errors import ConnectError, MrTunerError
-from mrtuner.failover.lab.network import LabMachine
+from mrtuner.failover.lab.machines import LabMachine
 from mrtuner.postgres.binaries import Binaries
 from mrtuner.postgres.cluster import SUPERUSER
 from mrtuner.wording import last_line

@@ -19,7 +19,7 @@ from mrtuner.errors import MrTunerError, UsageError
 from mrtuner.failover.lab import patroni, pooler
 from mrtuner.failover.lab.control import Request
 from mrtuner.failover.lab.lab import Lab
-from mrtuner.failover.lab.network import prepare
+from mrtuner.failover.lab.machines import prepare
 from mrtuner.failover.lab.run import Play
 from mrtuner.failover.lab.scenarios import POOLER, Scenario, scenario
 from mrtuner.failover.predict.kernel import local

@@ -70,7 +70,6 @@ def summary(
 
 
 def checkpoints(history: History, about: HistoryPeriod) -> HistoryCheckpoints:
-    """Checkpoints and WAL of a period."""
     view, wal = (view_for(history, name, about.begin) for name in ("checkpoints", "wal"))
     rate = "bytes / nullif(seconds, 0)" if wal == "wal" else "bytes_peak"
     done = history.row(

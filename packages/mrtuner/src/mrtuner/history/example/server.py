@@ -288,7 +288,6 @@ def calls_a_second(load: Load, now: Minute) -> float:
 
 
 def call_ms(load: Load, now: Minute) -> float:
-    """Return the time of one call [ms]."""
     return load.ms * (1 + (load.slower - 1) * now.jam)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.present.text import Look, heading, paragraph, table, titled
 from mrtuner.tables import GAP, wrapped
+from mrtuner.tuning.pgtune import SOURCE, differences, machine_of, measured_against
 from mrtuner.units import pretty_bytes
 
 if TYPE_CHECKING:
@@ -181,6 +182,28 @@ def _legend(tuning: Tuning, look: Look, everything: bool) -> Iterator[str]:
     if words:
         yield ""
         yield look.painted("; ".join(words), "quiet")
+
+
+def where_pgtune_differs(tuning: Tuning, look: Look) -> Iterator[str]:
+    """Yield each setting to which PgTune gives another value, with its rule and our reason."""
+    machine = machine_of(tuning.situation)
+    yield from heading(f"where {SOURCE}, differs", look)
+    if machine is None:
+        yield from paragraph("unknown: its rules need memory and CPUs", look)
+        return
+    yield from paragraph(
+        measured_against(tuning)
+        or "not measured on such a machine: mrtuner bench compare measures both on yours",
+        look,
+    )
+    found = differences(tuning)
+    for one in found:
+        yield from paragraph(f"{one.name}: {one.ours or '-'} here, {one.theirs} by PgTune", look)
+        yield from paragraph(f"  PgTune: {one.rule}", look, style="quiet")
+        yield from paragraph(f"  MrTuner: {one.reason}", look, style="quiet")
+    if not found:
+        yield from paragraph("nowhere: all its values are the same", look)
+    yield from paragraph(f"its rules for Linux, data of {machine.data}", look, style="quiet")
 
 
 def plan_of_change(plan: SettingsPlan, look: Look) -> Iterator[str]:

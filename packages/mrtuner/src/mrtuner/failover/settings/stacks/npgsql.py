@@ -11,7 +11,6 @@ from mrtuner.failover.settings.stacks.stack import Stack
 
 
 def write(limits: Bounds) -> str:
-    """The connection string."""
     chosen = {
         "Timeout": limits.connect_timeout,
         "Tcp Keepalive": "true",

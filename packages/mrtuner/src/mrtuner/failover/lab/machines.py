@@ -1,4 +1,4 @@
-"""A client, a router and servers in namespaces of one machine, without root.
+"""The machines of the lab: a client, a router and servers in namespaces, without root.
 
     client 10.77.1.2 ── router ── 10.77.2.2 machine a
                                ── 10.77.3.2 machine b …
