@@ -72,10 +72,9 @@ def _grid(grid: Mapping[str, Any]) -> Iterator[str]:
     yield from _GRID.format(
         load=f"`{grid['load']}`, {grid['what']}", postgres=grid["postgres"],
         clients=grid["clients"], pairs=max(one["pairs"] for one in cells),
-        window=grid["window [s]"], cells=len(cells), spread=f"{grid['spread']:.1%}",
+        window=grid["window [s]"], cells=len(cells), spread=_percent(1 + grid["spread"])[1:],
         verdict=(
-            f"{len(surely)} of {len(tried)} are surely faster than the advice." if surely else
-            f"None of {len(tried)} is surely faster, and none can gain more than {most - 1:.1%}."
+            f"Surely faster: {len(surely)} of {len(tried)}. None gains more than {_percent(most)[1:]}."
         ),
     ).splitlines()  # fmt: skip
     for one in cells:

@@ -69,6 +69,8 @@ def flat(_settings: Settings) -> float:
 class Surface:
     """Measures a surface; `killed_at` interrupts the race of that number, from 1."""
 
+    postpones = False
+
     def __init__(
         self, seed: int, form: Callable[[Settings], float] = truth, noise: float = 0.03,
         killed_at: int | None = None,

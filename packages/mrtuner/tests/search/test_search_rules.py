@@ -203,7 +203,8 @@ def test_a_budget_becomes_lengths_and_shares() -> None:
     assert (planned.window, planned.warmup, planned.pairs) == (6, 2, 4)
     assert planned.search + planned.confirmation + planned.ablation + planned.reduced == 1
     assert forecast(planned)[0] == (
-        "30 min in all, after filling and 54 s of load or more; a run measures 6 s, after 2 s of warm-up"
+        "30 min in all, after filling and 54 s of load or more; a run measures 6 s, after 2 s of "
+        "warm-up"
     )  # fmt: skip
     assert "the noise, the baselines and about 8 trials, each of 4 pairs" in forecast(planned)[1]
     assert schedule(1200).window == 4, "20 min, the default: 6.25 s a run, less 1 s and 1 s"

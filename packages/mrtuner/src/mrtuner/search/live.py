@@ -96,6 +96,11 @@ class LiveMeasurements:
         """Never: a live server is reloaded."""
         return False
 
+    @property
+    def postpones(self) -> bool:
+        """Not by the settings that a live search tries: those whose cost comes later are fixed."""
+        return False
+
     def race(
         self, first: Settings, second: Settings, pairs: int, enough: Callable[[Raced], bool],
         title: str,

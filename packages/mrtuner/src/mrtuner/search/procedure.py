@@ -14,12 +14,14 @@ from typing import Final, Protocol
 
 from mrtuner.errors import ConnectError, MrTunerError, NotPutBack, Refused, interrupted
 from mrtuner.search import model, race
-from mrtuner.search.conclusion import conclude
+from mrtuner.search.conclusion import conclude, percent
 from mrtuner.search.model import Costs, Measured, Origin, Search, Settings, Trial, Worth
 from mrtuner.search.optimiser import Optimiser, Proposal
 from mrtuner.search.race import Raced
 from mrtuner.search.schedule import (
     BASELINE_PAIRS,
+    LONG_PAIRS,
+    LONG_RUN,
     PROFILE_PAIRS,
     TimedRace,
     fresh_pairs,
@@ -45,8 +47,16 @@ _RESTARTS: Final = 3
 Enough = Callable[[Raced], bool]
 
 
+#: The title of a race in long runs.
+LONG_RUNS: Final = "long runs"
+
+
 class Measuring(Protocol):
     """Runs the load under two sides in turn."""
+
+    @property
+    def postpones(self) -> bool:
+        """Whether a side may leave work for later, which short runs do not show."""
 
     def race(
         self, first: Settings, second: Settings, pairs: int, enough: Enough, title: str
@@ -334,10 +344,34 @@ class Procedure:
         pairs = fresh_pairs(max(left, planned.budget * planned.confirmation), self._pair(side))
         self.tell(f"trial {candidate} against {search.start}: {pairs} fresh pairs")
         raced = self.measuring.race(search.advice, side, pairs, _never, "confirmation")
-        search.confirmation = _measured(raced)
+        search.confirmation = self._in_long_runs(side, _measured(raced))
         if search.confirmation is None:
             search.unknown += [f"the confirmation of trial {candidate}: {w}" for w in raced.refused]
         self.keep(search)
+
+    def _in_long_runs(self, side: Settings, seen: Measured | None) -> Measured | None:
+        """Return what fresh pairs showed, with no verdict if a winner is slower in long runs.
+
+        Writes that are put off are no gain, and the charge for a checkpoint does not catch them.
+        """
+        if seen is None or seen.verdict is not Verdict.BETTER or not self.measuring.postpones:
+            return seen
+        start = self.search.start
+        self.tell(f"it won; against {start} in {LONG_PAIRS} pairs of {LONG_RUN} s as well")
+        raced = self.measuring.race(self.search.advice, side, LONG_PAIRS, _never, LONG_RUNS)
+        seen = replace(seen, seconds=round(seen.seconds + raced.seconds, 1))
+        long = f"in runs of {LONG_RUN} s it was"
+        if not raced.pairs:
+            why = "; ".join(raced.refused) or "none could be compared"
+            return replace(
+                seen, verdict=Verdict.UNDECIDED, refused=(f"{long} not measured: {why}",)
+            )
+        gained = compare(raced.pairs).ratio
+        shown = f"{long} {percent(gained)} in {plural(len(raced.pairs), 'pair')}"
+        if gained < 1:
+            why = f"{shown}: short runs do not show what is put off"
+            return replace(seen, verdict=Verdict.UNDECIDED, refused=(why, *seen.refused))
+        return replace(seen, cautions=(shown, *seen.cautions))
 
     def _if_it_runs(self, step: Callable[[], None], what: str) -> None:
         """Carry out a step; if it fails, say so: the winner is confirmed all the same."""
@@ -398,9 +432,8 @@ class Procedure:
         planned = search.schedule
         pairs = fresh_pairs(planned.budget * planned.reduced, self._pair(side))
         self.tell(f"without {', '.join(little)} against {search.start}: {pairs} fresh pairs")
-        search.reduced = _measured(
-            self.measuring.race(search.advice, side, pairs, _never, "reduced")
-        )
+        raced = self.measuring.race(search.advice, side, pairs, _never, "reduced")
+        search.reduced = self._in_long_runs(side, _measured(raced))
         self.keep(search)
 
 

@@ -34,9 +34,10 @@ from mrtuner.bench.verdict.pairs import Measure, latency
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.connect import connect
 from mrtuner.search.goal import NO_P99, measure_of
+from mrtuner.search.procedure import LONG_RUNS
 from mrtuner.search.profile import evidence, most_images, of_run
 from mrtuner.search.race import Raced
-from mrtuner.search.schedule import LONGEST_WARMING, warm, warming
+from mrtuner.search.schedule import LONG_RUN, LONGEST_WARMING, warm, warming
 from mrtuner.search.space import Server
 from mrtuner.stats.comparison import Pair, Verdict, compare
 from mrtuner.units import Bytes, GiB
@@ -52,7 +53,7 @@ _FIRST, _SECOND = "baseline", "candidate"
 #: For filling only.
 _FILLING: Final = {"max_wal_size": "4GB", "maintenance_work_mem": "64MB", "wal_compression": "on"}
 #: Races that have a verdict, and a record of their own.
-_JUDGED: Final = ("confirmation", "reduced")
+_JUDGED: Final = ("confirmation", "reduced", LONG_RUNS)
 #: With more of the CPUs in use by others, a verdict would be one on them.
 _MOST_OF_OTHERS: Final = 0.2
 #: How long a run may last beyond its end, in windows and in longest transactions of the advice; at
@@ -230,6 +231,11 @@ class Measurements:
     recordable: bool = True  # whether the texts of the load may be kept
     longest: float | None = None  # transaction of the advice [s]; None: not seen yet
 
+    @property
+    def postpones(self) -> bool:
+        """Whether the load may write; see `procedure.Measuring`."""
+        return not self.workload.reads_only
+
     def race(
         self, first: Settings, second: Settings, pairs: int, enough: Callable[[Raced], bool],
         title: str,
@@ -356,6 +362,7 @@ class Measurements:
 
     def _plan(self, sides: Mapping[str, Settings], count: int, title: str) -> Plan:
         limits, planned = self.own[0].limits, self.schedule
+        seconds = max(planned.window, LONG_RUN) if title == LONG_RUNS else planned.window
         return Plan(
             name="search", workloads=(self.workload,), scales=(self.cell.scale,),
             clients=(self.cell.clients,), rates=(self.cell.rate,), threads=self.threads,
@@ -363,8 +370,8 @@ class Measurements:
                 Variant(name=name, settings=side, memory=limits.memory, iops=limits.iops)
                 for name, side in sides.items()
             ),
-            blocks=count, seconds=planned.window,
-            warmup=max(planned.warmup, planned.window if self.restarts(*sides.values()) else 0),
+            blocks=count, seconds=seconds,
+            warmup=max(planned.warmup, seconds if self.restarts(*sides.values()) else 0),
             # Time is limited: no pair is repeated, and what others took is judged at the end.
             steal_limit=1.0, foreign_limit=1.0, seed=seed_of(f"{self.seed} {title}"),
             standing=True,
