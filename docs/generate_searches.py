@@ -73,9 +73,7 @@ def _grid(grid: Mapping[str, Any]) -> Iterator[str]:
         load=f"`{grid['load']}`, {grid['what']}", postgres=grid["postgres"],
         clients=grid["clients"], pairs=max(one["pairs"] for one in cells),
         window=grid["window [s]"], cells=len(cells), spread=_percent(1 + grid["spread"])[1:],
-        verdict=(
-            f"Surely faster: {len(surely)} of {len(tried)}. None gains more than {_percent(most)[1:]}."
-        ),
+        verdict=f"Surely faster: {len(surely)} of {len(tried)}. None gains over {_percent(most)[1:]}.",
     ).splitlines()  # fmt: skip
     for one in cells:
         tells = f"`{one['name']}` | {one['advice']} | {one['value']}"
