@@ -31,7 +31,7 @@ from mrtuner.checks.state import (
 from mrtuner.errors import ConnectError, Refused
 from mrtuner.facts import Missing
 from mrtuner.history.recording.statement_text import normalized
-from mrtuner.postgres.connect import connect, translated
+from mrtuner.postgres.connect import any_bytes, connect, translated
 from mrtuner.postgres.read import SEE_FILES
 from mrtuner.postgres.read import read as read_server
 from mrtuner.postgres.reader import SEE_STATS, QueryTimeouts, Reader
@@ -77,7 +77,7 @@ def read(dsn: str, said: gather.Flags, platform: Platform | None = None) -> Stat
     `said` is what is known of its machine, `platform` who is known to run it. Raises ConnectError
     without a usable session.
     """
-    with connect(dsn) as conn, translated():
+    with connect(dsn) as conn, translated(), any_bytes(conn):
         conn.execute(
             "SELECT set_config('default_transaction_read_only', 'on', false), "
             "set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false)",
