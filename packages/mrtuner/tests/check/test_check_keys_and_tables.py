@@ -13,6 +13,7 @@ from mrtuner.answers import check
 from mrtuner.checks.read import read
 from mrtuner.checks.report import CheckReport, judged
 from mrtuner.findings import Finding
+from mrtuner.checks.state import PartitionedIndex
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.tuning import gather
 from servers import counted, sql
@@ -417,6 +418,102 @@ def test_all_tables_and_those_of_a_schema_are_published_as_well(
     major: int, new_cluster: NewCluster
 ) -> None:
     cluster = new_cluster(major)
+@pytest.mark.parametrize("major", [13, 18])
+def test_an_index_that_was_attached_while_invalid_leaves_the_whole_invalid(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """13 knows no way back: there, it is made anew."""
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE p (id int) PARTITION BY LIST (id)",
+        *(f"CREATE TABLE p{n} PARTITION OF p FOR VALUES IN ({n})" for n in (1, 2)),
+        "INSERT INTO p VALUES (1), (1), (2)", "CREATE UNIQUE INDEX p_id ON ONLY p (id)",
+    )  # fmt: skip
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        sql(cluster.dsn(), "CREATE UNIQUE INDEX CONCURRENTLY p1_id ON p1 (id)")
+    sql(
+        cluster.dsn(), "CREATE UNIQUE INDEX p2_id ON p2 (id)",
+        *(f"ALTER INDEX p_id ATTACH PARTITION p{n}_id" for n in (1, 2)),
+    )  # fmt: skip
+    told = "index public.p_id of p is invalid, although each partition has its own"
+    both = {one.text: one for one in found(cluster, "invalid-index")}
+    assert both.keys() == {told, "index public.p1_id of p1 is invalid"}
+    assert both[told].severity == "to do"
+    assert both[told].remedy[0] == "Rebuild those of partitions first: public.p1_id"
+    sql(cluster.dsn(), "DELETE FROM p1 WHERE ctid = '(0,1)'")
+    run(cluster, both["index public.p1_id of p1 is invalid"])
+    (one,) = found(cluster, "invalid-index")
+    assert one.text == told
+    insert = "INSERT INTO p VALUES (2) ON CONFLICT (id) DO NOTHING"
+    with pytest.raises(psycopg.errors.InvalidColumnReference):
+        sql(cluster.dsn(), insert)
+    attach = 'ALTER INDEX "public"."p_id" ATTACH PARTITION "public"."p1_id";'
+    if major == 13:
+        assert one.commands == ('SELECT pg_get_indexdef(\'"public"."p_id"\'::regclass);',)
+        sql(cluster.dsn(), attach)
+        assert found(cluster, "invalid-index")
+        sql(
+            cluster.dsn(), "CREATE UNIQUE INDEX anew ON ONLY p (id)",
+            *(f"CREATE UNIQUE INDEX anew{n} ON p{n} (id)" for n in (1, 2)),
+            *(f"ALTER INDEX anew ATTACH PARTITION anew{n}" for n in (1, 2)), "DROP INDEX p_id",
+        )  # fmt: skip
+    else:
+        assert one.commands == (attach,)
+        run(cluster, one)
+    assert not found(cluster, "invalid-index")
+    sql(cluster.dsn(), insert)
+
+
+def test_an_index_of_partitions_of_partitions_is_healed_from_below(new_cluster: NewCluster) -> None:
+    """The root's is told only where nothing below makes it valid."""
+    cluster = new_cluster()
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE r (id int) PARTITION BY LIST (id)",
+        "CREATE TABLE s PARTITION OF r DEFAULT PARTITION BY LIST (id)",
+        "CREATE TABLE t PARTITION OF s DEFAULT", "INSERT INTO r VALUES (0)",
+        "CREATE INDEX r_i ON ONLY r ((1 / id))", "CREATE INDEX s_i ON ONLY s ((1 / id))",
+    )  # fmt: skip
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        sql(cluster.dsn(), "CREATE INDEX CONCURRENTLY t_i ON t ((1 / id))")
+    sql(
+        cluster.dsn(), "ALTER INDEX s_i ATTACH PARTITION t_i",
+        "ALTER INDEX r_i ATTACH PARTITION s_i",
+        "UPDATE r SET id = 1", "REINDEX INDEX CONCURRENTLY t_i",
+    )  # fmt: skip
+    (one,) = found(cluster, "invalid-index")
+    assert (one.severity, one.text) == (
+        "to know", "index public.s_i of s is invalid, although each partition has its own"
+    )  # fmt: skip
+    run(cluster, one)
+    assert not found(cluster, "invalid-index")
+    assert sql(cluster.dsn(), "SELECT count(*) FROM pg_index WHERE NOT indisvalid") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("version_num", "remedy"),
+    [
+        (180003, "Update to 18.4 or later first: before, this changes nothing:"),
+        (180004, "This looks at the whole again, although that one is attached:"),
+        (140022, "Update to 14.23 or later first: before, this changes nothing:"),
+        (190000, "This looks at the whole again, although that one is attached:"),
+    ],
+)
+def test_a_server_whose_attach_changes_nothing_is_updated_first(
+    version_num: int, remedy: str, embedded: Cluster
+) -> None:
+    state = read(embedded.dsn(), gather.flags(memory="8GB"))
+    whole = PartitionedIndex(
+        schema="public", table="p", name="p_id", enforces=False, lacking=[], unique=False,
+        attached=("public", "p1_id", True),
+    )  # fmt: skip
+    server = replace(state.server, version_num=version_num)
+    again = replace(state, server=server, partitioned_indexes=(whole,))
+    (one,) = [one for one in judged("", again).findings if one.id == "invalid-index"]
+    assert one.remedy[0] == remedy
+
+
     sql(
         cluster.dsn(),
         "CREATE TABLE plain (id int)", "CREATE SCHEMA away", "CREATE TABLE away.t (id int)",

@@ -206,7 +206,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedIndex:
-    """An index of a partitioned table that is invalid, since partitions lack theirs."""
+    """An index of a partitioned table that is invalid, since partitions lack theirs, or did."""
 
     schema: str
     table: str
@@ -219,6 +219,9 @@ class PartitionedIndex:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnanalyzedTable:
     """A table whose statistics were never collected."""
+    unique: bool
+    #: Schema and name of an index that is attached, and whether it is valid; None: none is.
+    attached: tuple[str, str, bool] | None
 
     schema: str
     name: str
