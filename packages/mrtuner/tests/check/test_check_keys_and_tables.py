@@ -8,14 +8,16 @@ from typing import Any
 import psycopg
 import pytest
 from conftest import NewCluster
+from standby_pair import standby_of
 
 from mrtuner.answers import check
 from mrtuner.checks.read import read
 from mrtuner.checks.report import CheckReport, judged
-from mrtuner.findings import Finding
 from mrtuner.checks.state import PartitionedIndex
+from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.tuning import gather
+from mrtuner.vacuum.assess import judge as assess
 from servers import counted, sql
 
 pytestmark = pytest.mark.timed
@@ -272,6 +274,78 @@ def test_what_keeps_dead_rows_comes_before_the_vacuum_that_it_makes_useless(
     assert not {"horizon-held", "vacuum-behind"} & {one.id for one in checked(cluster).findings}
 
 
+@pytest.mark.parametrize("major", [13, 18])
+def test_members_of_multixacts_are_counted_by_their_files(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """Each has 32 pages of 409 groups of 4 members: 52,352. Of 2^32, 63,000 files have 76.8 %, and
+    72,000 have 87.8 %; empty ones count as well, for a test cannot write 13 GB.
+    """
+    cluster = new_cluster(major)
+    members = cluster.data / "pg_multixact" / "members"
+    for first, last, severity, share in ((1, 63_000, "to do", 77), (63_000, 72_000, "danger", 88)):
+        for number in range(first, last):
+            (members / f"{number:04X}").touch()
+        (one,) = found(cluster, "multixact-members")
+        assert (one.severity, one.text) == (
+            severity, f"{share}% of the 4,294,967,296 members of multixacts are in use"
+        )  # fmt: skip
+        run(cluster, one)
+
+
+def test_members_that_a_role_may_not_count_are_judged_by_the_number_of_multixacts(
+    new_cluster: NewCluster,
+) -> None:
+    """Twice for 100 sessions, 16,106,127 multixacts have less than 3,221,225,472 members."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE ROLE monitor LOGIN IN ROLE pg_monitor")
+    state = read(cluster.dsn(user="monitor"), gather.flags(memory="8GB"))
+    assert state.vacuum is not None
+    picture = state.vacuum.picture
+
+    def told(age: int) -> CheckReport:
+        aged = replace(picture, databases=(("shop", 0, age),))
+        return judged("", replace(state, vacuum=assess(aged)))
+
+    assert "multixact-members" in told(16_106_127).passed
+    (lack,) = [one for one in told(16_106_128).unjudged if one.name == "multixact-members"]
+    assert lack.why == (
+        "16,106,128 multixacts are in use, and how many members they have a superuser alone may see"
+    )
+
+
+# --- tables without WAL
+
+
+def test_an_unlogged_table_is_told_where_somebody_expects_its_rows(new_cluster: NewCluster) -> None:
+    """226 rows of 36 bytes fit on a page of 8 kB: 1,000 take five, 40 kB."""
+    cluster = new_cluster()
+    counted(
+        cluster.dsn(),
+        "CREATE UNLOGGED TABLE empty_ (a int)", "CREATE UNLOGGED TABLE cache (a int)",
+        "INSERT INTO cache SELECT generate_series(1, 1000)",
+    )  # fmt: skip
+    counted(cluster.dsn(), "VACUUM ANALYZE cache")
+    assert not found(cluster, "unlogged-tables")
+    with standby_of(cluster):
+        (one,) = found(cluster, "unlogged-tables")
+        assert (one.severity, one.text) == (
+            "to know", "1 unlogged table with rows: public.cache",
+        )  # fmt: skip
+        assert one.evidence == ("public.cache, about 1,000 rows, 40 kB",)
+        run(cluster, one)
+        assert not found(cluster, "unlogged-tables")
+
+
+@pytest.mark.parametrize(("command", "told"), [("cp %p /dev/null", True), ("/bin/true", False)])
+def test_an_unlogged_table_is_told_where_wal_is_archived(
+    command: str, told: bool, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(settings={"archive_mode": "on", "archive_command": command})
+    counted(cluster.dsn(), "CREATE UNLOGGED TABLE cache AS SELECT 1")
+    assert bool(found(cluster, "unlogged-tables")) == told
+
+
 # --- indexes
 
 
@@ -344,80 +418,6 @@ def test_an_index_that_partitions_lack_is_told_with_what_can_be_attached(
     assert not found(cluster, "invalid-index")
 
 
-def test_an_index_of_a_constraint_is_attached_to_those_of_constraints_alone(
-    new_cluster: NewCluster,
-) -> None:
-    """As a dump has them; to p1's index, the server refuses to attach the constraint's."""
-    cluster = new_cluster(18)
-    sql(
-        cluster.dsn(),
-        "CREATE TABLE p (id int NOT NULL) PARTITION BY LIST (id)",
-        "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1)",
-        "CREATE UNIQUE INDEX p1_u ON p1 (id)", "ALTER TABLE ONLY p ADD PRIMARY KEY (id)",
-    )  # fmt: skip
-    with pytest.raises(psycopg.errors.InvalidObjectDefinition):
-        sql(cluster.dsn(), "ALTER INDEX p_pkey ATTACH PARTITION p1_u")
-    (one,) = found(cluster, "invalid-index")
-    assert one.remedy[0].startswith("Add its constraint, with a unique index built before")
-    sql(cluster.dsn(), "ALTER TABLE p1 ADD PRIMARY KEY USING INDEX p1_u")
-    (one,) = found(cluster, "invalid-index")
-    assert one.commands == ('ALTER INDEX "public"."p_pkey" ATTACH PARTITION "public"."p1_u";',)
-    run(cluster, one)
-    assert not found(cluster, "invalid-index")
-
-
-# --- replica identities
-
-
-@pytest.mark.parametrize("major", [13, 15, 18, 19])
-def test_a_published_table_without_a_replica_identity_is_found_before_its_updates_fail(
-    major: int, new_cluster: NewCluster
-) -> None:
-    cluster = new_cluster(major)
-    counted(
-        cluster.dsn(),
-        "CREATE TABLE fine (id int PRIMARY KEY)", "CREATE TABLE full_ (id int)",
-        "ALTER TABLE full_ REPLICA IDENTITY FULL",
-        'CREATE TABLE "no; key" (id int)', 'INSERT INTO "no; key" VALUES (1)',
-        'UPDATE "no; key" SET id = 2',
-        "CREATE TABLE late (id int PRIMARY KEY DEFERRABLE)",
-        "CREATE TABLE p (id int, k int NOT NULL) PARTITION BY LIST (id)",
-        "CREATE TABLE p1 (id int, k int NOT NULL CONSTRAINT p1_k UNIQUE)",
-        "ALTER TABLE p ATTACH PARTITION p1 FOR VALUES IN (1)",
-        "CREATE TABLE dropped (id int NOT NULL)", "CREATE UNIQUE INDEX d ON dropped (id)",
-        "ALTER TABLE dropped REPLICA IDENTITY USING INDEX d", "DROP INDEX d",
-        "CREATE TABLE unpublished (id int)", "CREATE UNLOGGED TABLE unlogged (id int)",
-        "CREATE PUBLICATION inserts FOR TABLE unpublished WITH (publish = 'insert, truncate')",
-        'CREATE PUBLICATION news FOR TABLE fine, full_, "no; key", late, p, dropped',
-    )  # fmt: skip
-    refused = set()
-    for name in ("fine", "full_", '"no; key"', "late", "p", "dropped", "unpublished", "unlogged"):
-        try:
-            row = "(1, 1)" if name == "p" else "(1)"
-            sql(cluster.dsn(), f"INSERT INTO {name} VALUES {row}", f"DELETE FROM {name}")
-        except psycopg.errors.ObjectNotInPrerequisiteState:
-            refused.add(name)
-    assert refused == {'"no; key"', "late", "p", "dropped"}
-    danger, to_do = found(cluster, "replica-identity-missing")
-    assert (danger.severity, danger.text, danger.consequence) == (
-        "danger", '1 published table without a replica identity: public."no; key"',
-        "every UPDATE and DELETE of them fails",
-    )  # fmt: skip
-    assert to_do.severity == "to do"
-    assert to_do.text.endswith("identity: public.dropped, public.late, public.p1")
-    assert to_do.commands[2] == 'ALTER TABLE "public"."p1" REPLICA IDENTITY USING INDEX "p1_k";'
-    for one in (danger, to_do):
-        run(cluster, one)
-    assert not found(cluster, "replica-identity-missing")
-    for name in ('"no; key"', "late", "p", "dropped"):
-        sql(cluster.dsn(), f"DELETE FROM {name}")
-
-
-@pytest.mark.parametrize("major", [13, 18, 19])
-def test_all_tables_and_those_of_a_schema_are_published_as_well(
-    major: int, new_cluster: NewCluster
-) -> None:
-    cluster = new_cluster(major)
 @pytest.mark.parametrize("major", [13, 18])
 def test_an_index_that_was_attached_while_invalid_leaves_the_whole_invalid(
     major: int, new_cluster: NewCluster
@@ -514,6 +514,80 @@ def test_a_server_whose_attach_changes_nothing_is_updated_first(
     assert one.remedy[0] == remedy
 
 
+def test_an_index_of_a_constraint_is_attached_to_those_of_constraints_alone(
+    new_cluster: NewCluster,
+) -> None:
+    """As a dump has them; to p1's index, the server refuses to attach the constraint's."""
+    cluster = new_cluster(18)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE p (id int NOT NULL) PARTITION BY LIST (id)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1)",
+        "CREATE UNIQUE INDEX p1_u ON p1 (id)", "ALTER TABLE ONLY p ADD PRIMARY KEY (id)",
+    )  # fmt: skip
+    with pytest.raises(psycopg.errors.InvalidObjectDefinition):
+        sql(cluster.dsn(), "ALTER INDEX p_pkey ATTACH PARTITION p1_u")
+    (one,) = found(cluster, "invalid-index")
+    assert one.remedy[0].startswith("Add its constraint, with a unique index built before")
+    sql(cluster.dsn(), "ALTER TABLE p1 ADD PRIMARY KEY USING INDEX p1_u")
+    (one,) = found(cluster, "invalid-index")
+    assert one.commands == ('ALTER INDEX "public"."p_pkey" ATTACH PARTITION "public"."p1_u";',)
+    run(cluster, one)
+    assert not found(cluster, "invalid-index")
+
+
+# --- replica identities
+
+
+@pytest.mark.parametrize("major", [13, 15, 18, 19])
+def test_a_published_table_without_a_replica_identity_is_found_before_its_updates_fail(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    counted(
+        cluster.dsn(),
+        "CREATE TABLE fine (id int PRIMARY KEY)", "CREATE TABLE full_ (id int)",
+        "ALTER TABLE full_ REPLICA IDENTITY FULL",
+        'CREATE TABLE "no; key" (id int)', 'INSERT INTO "no; key" VALUES (1)',
+        'UPDATE "no; key" SET id = 2',
+        "CREATE TABLE late (id int PRIMARY KEY DEFERRABLE)",
+        "CREATE TABLE p (id int, k int NOT NULL) PARTITION BY LIST (id)",
+        "CREATE TABLE p1 (id int, k int NOT NULL CONSTRAINT p1_k UNIQUE)",
+        "ALTER TABLE p ATTACH PARTITION p1 FOR VALUES IN (1)",
+        "CREATE TABLE dropped (id int NOT NULL)", "CREATE UNIQUE INDEX d ON dropped (id)",
+        "ALTER TABLE dropped REPLICA IDENTITY USING INDEX d", "DROP INDEX d",
+        "CREATE TABLE unpublished (id int)", "CREATE UNLOGGED TABLE unlogged (id int)",
+        "CREATE PUBLICATION inserts FOR TABLE unpublished WITH (publish = 'insert, truncate')",
+        'CREATE PUBLICATION news FOR TABLE fine, full_, "no; key", late, p, dropped',
+    )  # fmt: skip
+    refused = set()
+    for name in ("fine", "full_", '"no; key"', "late", "p", "dropped", "unpublished", "unlogged"):
+        try:
+            row = "(1, 1)" if name == "p" else "(1)"
+            sql(cluster.dsn(), f"INSERT INTO {name} VALUES {row}", f"DELETE FROM {name}")
+        except psycopg.errors.ObjectNotInPrerequisiteState:
+            refused.add(name)
+    assert refused == {'"no; key"', "late", "p", "dropped"}
+    danger, to_do = found(cluster, "replica-identity-missing")
+    assert (danger.severity, danger.text, danger.consequence) == (
+        "danger", '1 published table without a replica identity: public."no; key"',
+        "every UPDATE and DELETE of them fails",
+    )  # fmt: skip
+    assert to_do.severity == "to do"
+    assert to_do.text.endswith("identity: public.dropped, public.late, public.p1")
+    assert to_do.commands[2] == 'ALTER TABLE "public"."p1" REPLICA IDENTITY USING INDEX "p1_k";'
+    for one in (danger, to_do):
+        run(cluster, one)
+    assert not found(cluster, "replica-identity-missing")
+    for name in ('"no; key"', "late", "p", "dropped"):
+        sql(cluster.dsn(), f"DELETE FROM {name}")
+
+
+@pytest.mark.parametrize("major", [13, 18, 19])
+def test_all_tables_and_those_of_a_schema_are_published_as_well(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
     sql(
         cluster.dsn(),
         "CREATE TABLE plain (id int)", "CREATE SCHEMA away", "CREATE TABLE away.t (id int)",
