@@ -198,7 +198,7 @@ OF_THE_PRIMARY = {
     "duplicate-index", "unused-index", "never-analyzed", "wraparound", "vacuum-behind",
     "horizon-held", "subscription-stopped", "extension-outdated", "override-undoes-advice",
     "replica-identity-missing",
-    "password-expires",
+    "password-expires", "multixact-members", "unlogged-tables",
 }  # fmt: skip
 
 

@@ -8,13 +8,16 @@ from typing import Any
 import psycopg
 import pytest
 from conftest import NewCluster
+from standby_pair import standby_of
 
 from mrtuner.answers import check
 from mrtuner.checks.read import read
 from mrtuner.checks.report import CheckReport, judged
+from mrtuner.checks.state import PartitionedIndex
 from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.tuning import gather
+from mrtuner.vacuum.assess import judge as assess
 from servers import counted, sql
 
 pytestmark = pytest.mark.timed
@@ -271,6 +274,78 @@ def test_what_keeps_dead_rows_comes_before_the_vacuum_that_it_makes_useless(
     assert not {"horizon-held", "vacuum-behind"} & {one.id for one in checked(cluster).findings}
 
 
+@pytest.mark.parametrize("major", [13, 18])
+def test_members_of_multixacts_are_counted_by_their_files(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """Each has 32 pages of 409 groups of 4 members: 52,352. Of 2^32, 63,000 files have 76.8 %, and
+    72,000 have 87.8 %; empty ones count as well, for a test cannot write 13 GB.
+    """
+    cluster = new_cluster(major)
+    members = cluster.data / "pg_multixact" / "members"
+    for first, last, severity, share in ((1, 63_000, "to do", 77), (63_000, 72_000, "danger", 88)):
+        for number in range(first, last):
+            (members / f"{number:04X}").touch()
+        (one,) = found(cluster, "multixact-members")
+        assert (one.severity, one.text) == (
+            severity, f"{share}% of the 4,294,967,296 members of multixacts are in use"
+        )  # fmt: skip
+        run(cluster, one)
+
+
+def test_members_that_a_role_may_not_count_are_judged_by_the_number_of_multixacts(
+    new_cluster: NewCluster,
+) -> None:
+    """Twice for 100 sessions, 16,106,127 multixacts have less than 3,221,225,472 members."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE ROLE monitor LOGIN IN ROLE pg_monitor")
+    state = read(cluster.dsn(user="monitor"), gather.flags(memory="8GB"))
+    assert state.vacuum is not None
+    picture = state.vacuum.picture
+
+    def told(age: int) -> CheckReport:
+        aged = replace(picture, databases=(("shop", 0, age),))
+        return judged("", replace(state, vacuum=assess(aged)))
+
+    assert "multixact-members" in told(16_106_127).passed
+    (lack,) = [one for one in told(16_106_128).unjudged if one.name == "multixact-members"]
+    assert lack.why == (
+        "16,106,128 multixacts are in use, and how many members they have a superuser alone may see"
+    )
+
+
+# --- tables without WAL
+
+
+def test_an_unlogged_table_is_told_where_somebody_expects_its_rows(new_cluster: NewCluster) -> None:
+    """226 rows of 36 bytes fit on a page of 8 kB: 1,000 take five, 40 kB."""
+    cluster = new_cluster()
+    counted(
+        cluster.dsn(),
+        "CREATE UNLOGGED TABLE empty_ (a int)", "CREATE UNLOGGED TABLE cache (a int)",
+        "INSERT INTO cache SELECT generate_series(1, 1000)",
+    )  # fmt: skip
+    counted(cluster.dsn(), "VACUUM ANALYZE cache")
+    assert not found(cluster, "unlogged-tables")
+    with standby_of(cluster):
+        (one,) = found(cluster, "unlogged-tables")
+        assert (one.severity, one.text) == (
+            "to know", "1 unlogged table with rows: public.cache",
+        )  # fmt: skip
+        assert one.evidence == ("public.cache, about 1,000 rows, 40 kB",)
+        run(cluster, one)
+        assert not found(cluster, "unlogged-tables")
+
+
+@pytest.mark.parametrize(("command", "told"), [("cp %p /dev/null", True), ("/bin/true", False)])
+def test_an_unlogged_table_is_told_where_wal_is_archived(
+    command: str, told: bool, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(settings={"archive_mode": "on", "archive_command": command})
+    counted(cluster.dsn(), "CREATE UNLOGGED TABLE cache AS SELECT 1")
+    assert bool(found(cluster, "unlogged-tables")) == told
+
+
 # --- indexes
 
 
@@ -341,6 +416,102 @@ def test_an_index_that_partitions_lack_is_told_with_what_can_be_attached(
     (one,) = found(cluster, "invalid-index")
     run(cluster, one)
     assert not found(cluster, "invalid-index")
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_an_index_that_was_attached_while_invalid_leaves_the_whole_invalid(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """13 knows no way back: there, it is made anew."""
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE p (id int) PARTITION BY LIST (id)",
+        *(f"CREATE TABLE p{n} PARTITION OF p FOR VALUES IN ({n})" for n in (1, 2)),
+        "INSERT INTO p VALUES (1), (1), (2)", "CREATE UNIQUE INDEX p_id ON ONLY p (id)",
+    )  # fmt: skip
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        sql(cluster.dsn(), "CREATE UNIQUE INDEX CONCURRENTLY p1_id ON p1 (id)")
+    sql(
+        cluster.dsn(), "CREATE UNIQUE INDEX p2_id ON p2 (id)",
+        *(f"ALTER INDEX p_id ATTACH PARTITION p{n}_id" for n in (1, 2)),
+    )  # fmt: skip
+    told = "index public.p_id of p is invalid, although each partition has its own"
+    both = {one.text: one for one in found(cluster, "invalid-index")}
+    assert both.keys() == {told, "index public.p1_id of p1 is invalid"}
+    assert both[told].severity == "to do"
+    assert both[told].remedy[0] == "Rebuild those of partitions first: public.p1_id"
+    sql(cluster.dsn(), "DELETE FROM p1 WHERE ctid = '(0,1)'")
+    run(cluster, both["index public.p1_id of p1 is invalid"])
+    (one,) = found(cluster, "invalid-index")
+    assert one.text == told
+    insert = "INSERT INTO p VALUES (2) ON CONFLICT (id) DO NOTHING"
+    with pytest.raises(psycopg.errors.InvalidColumnReference):
+        sql(cluster.dsn(), insert)
+    attach = 'ALTER INDEX "public"."p_id" ATTACH PARTITION "public"."p1_id";'
+    if major == 13:
+        assert one.commands == ('SELECT pg_get_indexdef(\'"public"."p_id"\'::regclass);',)
+        sql(cluster.dsn(), attach)
+        assert found(cluster, "invalid-index")
+        sql(
+            cluster.dsn(), "CREATE UNIQUE INDEX anew ON ONLY p (id)",
+            *(f"CREATE UNIQUE INDEX anew{n} ON p{n} (id)" for n in (1, 2)),
+            *(f"ALTER INDEX anew ATTACH PARTITION anew{n}" for n in (1, 2)), "DROP INDEX p_id",
+        )  # fmt: skip
+    else:
+        assert one.commands == (attach,)
+        run(cluster, one)
+    assert not found(cluster, "invalid-index")
+    sql(cluster.dsn(), insert)
+
+
+def test_an_index_of_partitions_of_partitions_is_healed_from_below(new_cluster: NewCluster) -> None:
+    """The root's is told only where nothing below makes it valid."""
+    cluster = new_cluster()
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE r (id int) PARTITION BY LIST (id)",
+        "CREATE TABLE s PARTITION OF r DEFAULT PARTITION BY LIST (id)",
+        "CREATE TABLE t PARTITION OF s DEFAULT", "INSERT INTO r VALUES (0)",
+        "CREATE INDEX r_i ON ONLY r ((1 / id))", "CREATE INDEX s_i ON ONLY s ((1 / id))",
+    )  # fmt: skip
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        sql(cluster.dsn(), "CREATE INDEX CONCURRENTLY t_i ON t ((1 / id))")
+    sql(
+        cluster.dsn(), "ALTER INDEX s_i ATTACH PARTITION t_i",
+        "ALTER INDEX r_i ATTACH PARTITION s_i",
+        "UPDATE r SET id = 1", "REINDEX INDEX CONCURRENTLY t_i",
+    )  # fmt: skip
+    (one,) = found(cluster, "invalid-index")
+    assert (one.severity, one.text) == (
+        "to know", "index public.s_i of s is invalid, although each partition has its own"
+    )  # fmt: skip
+    run(cluster, one)
+    assert not found(cluster, "invalid-index")
+    assert sql(cluster.dsn(), "SELECT count(*) FROM pg_index WHERE NOT indisvalid") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("version_num", "remedy"),
+    [
+        (180003, "Update to 18.4 or later first: before, this changes nothing:"),
+        (180004, "This looks at the whole again, although that one is attached:"),
+        (140022, "Update to 14.23 or later first: before, this changes nothing:"),
+        (190000, "This looks at the whole again, although that one is attached:"),
+    ],
+)
+def test_a_server_whose_attach_changes_nothing_is_updated_first(
+    version_num: int, remedy: str, embedded: Cluster
+) -> None:
+    state = read(embedded.dsn(), gather.flags(memory="8GB"))
+    whole = PartitionedIndex(
+        schema="public", table="p", name="p_id", enforces=False, lacking=[], unique=False,
+        attached=("public", "p1_id", True),
+    )  # fmt: skip
+    server = replace(state.server, version_num=version_num)
+    again = replace(state, server=server, partitioned_indexes=(whole,))
+    (one,) = [one for one in judged("", again).findings if one.id == "invalid-index"]
+    assert one.remedy[0] == remedy
 
 
 def test_an_index_of_a_constraint_is_attached_to_those_of_constraints_alone(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import psycopg
 import pytest
 from conftest import NewCluster
 
@@ -36,6 +37,17 @@ def fails(cluster: Cluster) -> None:
 def written(cluster: Cluster, *lines: str) -> None:
     with (cluster.data / "postgresql.conf").open("a") as file:
         file.write("\n".join(("", *lines, "")))
+
+
+def test_what_patroni_starts_is_not_judged_and_where_to_look_is_said(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster()
+    with psycopg.connect(cluster.dsn(), application_name="Patroni heartbeat"):
+        report = checked(cluster)
+    (one,) = report.unjudged
+    assert (one.name, one.supply) == ("next-start", "Look at: patronictl show-config")
+    assert "next-start" in checked(cluster).passed
 
 
 @pytest.mark.parametrize("major", [13, 18])

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import psycopg
 import pytest
 from conftest import NewCluster
 
-from mrtuner.answers import check
+from mrtuner.answers import check, tune, vacuum
+from mrtuner.checks.read import read
 from mrtuner.facts import Missing
-from mrtuner.postgres.connect import connect
+from mrtuner.postgres.connect import any_bytes, connect
 from mrtuner.postgres.reader import Reader
+from mrtuner.tuning.gather import flags
 from servers import sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -46,17 +52,84 @@ def test_a_session_that_ended_is_no_missing_fact(new_cluster: NewCluster) -> Non
         assert reader.missing == []
 
 
-def test_a_name_that_is_not_text_leaves_the_other_checks(new_cluster: NewCluster) -> None:
-    """In a database without an encoding, a name may be any bytes."""
-    cluster = new_cluster(18)
+@pytest.mark.parametrize("major", [13, 18])
+def test_names_in_no_encoding_are_told_and_end_nothing(major: int, new_cluster: NewCluster) -> None:
+    """A SQL_ASCII database holds any bytes, and every database sees its databases and roles.
+
+    40,000 rows of 36 bytes are more than 1 MB.
+    """
+    cluster = new_cluster(major)
     sql(cluster.dsn(), "CREATE DATABASE bytes ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
-    with psycopg.connect(
-        cluster.dsn("bytes"), autocommit=True, client_encoding="SQL_ASCII"
-    ) as conn:
-        conn.execute(b'CREATE TABLE "caf\xe9" (id int)')
-        conn.execute(b'INSERT INTO "caf\xe9" SELECT generate_series(1, 2000)')
-    sql(cluster.dsn("bytes"), "SELECT pg_stat_force_next_flush()")
-    answer = check(cluster.dsn("bytes"), skip=["free-space"])
-    unjudged = {one.name: one.why for one in answer.unjudged}
-    assert "encoding" in unjudged["never-analyzed"]
-    assert "lock-queue" in answer.passed
+    dsn = cluster.dsn("bytes")
+    with psycopg.connect(dsn, autocommit=True, client_encoding="SQL_ASCII") as conn:
+        for statement in (
+            b'CREATE TABLE "caf\xe9" (a int) WITH (autovacuum_enabled = off)',
+            b'INSERT INTO "caf\xe9" SELECT generate_series(1, 40000)',
+            b'CREATE TABLE "na\xefve" (id int PRIMARY KEY, "\xfc" int)',
+            'CREATE INDEX "größe" ON "na'.encode() + b'\xefve" ("\xfc")',
+            b'CREATE INDEX again ON "na\xefve" ("\xfc")',
+            b'CREATE SEQUENCE "n\xba" MAXVALUE 100', b"SELECT setval('\"n\xba\"', 95)",
+            b'CREATE ROLE "ren\xe9e" LOGIN PASSWORD \'x\' VALID UNTIL \'tomorrow\'',
+            b'ALTER ROLE "ren\xe9e" SET random_page_cost = 9',
+            b'CREATE DATABASE "\xe9t\xe9"',
+        ):  # fmt: skip
+            conn.execute(statement)
+    role = 'random_page_cost is 9 for role "ren\ufffde"; the advice for the server is 1.1'
+    given: dict[str, Any] = {"memory": "8GB", "cpus": 4, "storage": "ssd"}
+    for database in ("bytes", "postgres"):
+        answer = check(cluster.dsn(database), skip=["free-space"], **given)
+        told = [one.text for one in answer.findings]
+        assert role in told, told
+        assert answer.unjudged == ()
+        assert tune(cluster.dsn(database))["work_mem"].value
+        assert vacuum(cluster.dsn(database)).picture.database == database
+    found = {one.id: one for one in check(dsn, skip=["free-space"], **given).findings}
+    assert found["never-analyzed"].text == '1 table without statistics: public."caf\ufffd"'
+    assert found["sequence-exhausted"].text == (
+        '95% of sequence public."n\ufffd" is used: 5 numbers are left'
+    )
+    assert 'public.again of "na\ufffdve"' in found["duplicate-index"].evidence[0]
+    assert found["duplicate-index"].evidence[0].endswith("the same as größe")
+    (sample,) = vacuum(dsn).picture.samples
+    assert {one.name for one in sample.tables} == {"caf\ufffd", "na\ufffdve"}
+
+
+def test_a_statement_in_no_encoding_hides_no_lock_queue(new_cluster: NewCluster) -> None:
+    """A database in UTF-8 sees the statements of all."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE DATABASE bytes ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    sql(cluster.dsn("bytes"), "CREATE TABLE t (a int)")
+    with (
+        psycopg.connect(cluster.dsn("bytes")) as first,
+        psycopg.connect(cluster.dsn("bytes"), client_encoding="SQL_ASCII") as second,
+        ThreadPoolExecutor() as others,
+    ):
+        first.execute("LOCK TABLE t")
+        waiting = others.submit(second.execute, b"LOCK TABLE t /* \xe9 */")
+        until(
+            lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_locks WHERE NOT granted") == [(1,)]
+        )
+        for database in ("bytes", "postgres"):
+            state = read(cluster.dsn(database), flags(memory="8GB"))
+            assert "sessions" not in state.missing
+            assert {one.pid for one in state.sessions} == {
+                first.info.backend_pid, second.info.backend_pid,
+            }  # fmt: skip
+        first.rollback()
+        waiting.result()
+
+
+def test_a_database_without_an_encoding_is_written_to_as_usual_after_it_was_read(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE DATABASE bytes ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    with connect(cluster.dsn("bytes")) as conn:
+        with any_bytes(conn), any_bytes(conn):
+            assert conn.execute(b"SELECT '\xe9'").fetchall() == [("\ufffd",)]
+            assert conn.execute(b"SELECT to_jsonb('\xe9'::text)").fetchall() == [("\ufffd",)]
+            assert conn.execute(b"SELECT ARRAY['\xe9']").fetchall() == [(["\ufffd"],)]
+            assert conn.execute(
+                "SELECT relkind, 'pg_class'::regclass FROM pg_class LIMIT 1"
+            ).fetchall()
+        assert conn.execute("SELECT 'é'").fetchall() == [("é",)]

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.checks.state import (
+    MEMBERS,
+    UNLIMITED,
     Collation,
     ColumnUsers,
     ConnectionLimit,
@@ -27,11 +29,12 @@ from mrtuner.checks.state import (
     Subscription,
     UnanalyzedTable,
     UnidentifiedTable,
+    UnloggedTable,
 )
 from mrtuner.errors import ConnectError, Refused
 from mrtuner.facts import Missing
 from mrtuner.history.recording.statement_text import normalized
-from mrtuner.postgres.connect import connect, translated
+from mrtuner.postgres.connect import any_bytes, connect, translated
 from mrtuner.postgres.read import SEE_FILES
 from mrtuner.postgres.read import read as read_server
 from mrtuner.postgres.reader import SEE_STATS, QueryTimeouts, Reader
@@ -61,6 +64,7 @@ _PARTS: Final[dict[str, tuple[str, type[Any]]]] = {
     "partitioned_indexes": ("check_partitioned_indexes", PartitionedIndex),
     "unanalyzed": ("check_unanalyzed", UnanalyzedTable),
     "unidentified": ("check_replica_identity", UnidentifiedTable),
+    "unlogged": ("check_unlogged", UnloggedTable),
     "overdue": ("check_overdue", OverdueVacuum),
     "databases": ("check_databases", DatabaseHealth),
     "collations": ("check_collations", Collation),
@@ -77,7 +81,7 @@ def read(dsn: str, said: gather.Flags, platform: Platform | None = None) -> Stat
     `said` is what is known of its machine, `platform` who is known to run it. Raises ConnectError
     without a usable session.
     """
-    with connect(dsn) as conn, translated():
+    with connect(dsn) as conn, translated(), any_bytes(conn):
         conn.execute(
             "SELECT set_config('default_transaction_read_only', 'on', false), "
             "set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false)",
@@ -100,6 +104,9 @@ def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> S
     users = tuple(_users(reader, parts["sequences"], parts["keys"]))
     sessions = tuple(_sessions(reader))
     receiver = reader.rows_if_allowed("check_receiver", "receiver", SEE_STATS)
+    # Nobody else is asked, or each check would leave an error in the server's log.
+    listed = server.superuser and server.major < UNLIMITED
+    members = reader.rows_if_allowed("check_multixact_members", MEMBERS) if listed else []
     missing = {one.name: one for one in (*server.missing, *reader.missing)}
     if not now["sees_all"]:
         why = "the role may not see the sessions of others"
@@ -107,7 +114,8 @@ def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> S
     state = State(
         at=now["at"], database=now["database"], server=server, tuning=None, vacuum=None,
         sessions=sessions, users=users, waiting=now["waiting"], counted_for=now["counted_for"],
-        receiver=Receiver(**receiver[0]) if receiver else None, missing=missing, **parts,
+        receiver=Receiver(**receiver[0]) if receiver else None,
+        members=members[0]["members"] if members else None, missing=missing, **parts,
     )  # fmt: skip
     tuning, without = _tuning(conn, server, said)
     vacuum, unread = _vacuum(conn, server.platform)

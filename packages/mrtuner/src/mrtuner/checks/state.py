@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.facts import Missing
 from mrtuner.findings import UNKNOWN
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from mrtuner.postgres.model import Server
     from mrtuner.tuning import Tuning
     from mrtuner.vacuum import Vacuum
+
+
+#: A part of the state, and the first version without a limit to it. Source: multixact.c.
+MEMBERS: Final = "multixact members"
+UNLIMITED: Final = 19
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +211,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedIndex:
-    """An index of a partitioned table that is invalid, since partitions lack theirs."""
+    """An index of a partitioned table that is invalid, since partitions lack theirs, or did."""
 
     schema: str
     table: str
@@ -214,6 +219,9 @@ class PartitionedIndex:
     enforces: bool  # whether it belongs to a constraint
     #: Schema and name of each partition, then of an index that can be attached, or None.
     lacking: Sequence[tuple[str, str, str | None, str | None]]
+    unique: bool
+    #: Schema and name of an index that is attached, and whether it is valid; None: none is.
+    attached: tuple[str, str, bool] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +257,16 @@ class UnidentifiedTable:
     deletes: bool
     changes: int  # such as fail, since the last reset of statistics
     index: str | None  # that can be the replica identity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloggedTable:
+    """A table with rows whose changes are not in WAL."""
+
+    schema: str
+    name: str
+    rows: int
+    size: int  # bytes, as the last VACUUM or ANALYZE left it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +357,9 @@ class State(Added):
     partitioned_indexes: tuple[PartitionedIndex, ...] = ()
     unanalyzed: tuple[UnanalyzedTable, ...] = ()
     unidentified: tuple[UnidentifiedTable, ...] = ()
+    unlogged: tuple[UnloggedTable, ...] = ()
     overdue: tuple[OverdueVacuum, ...] = ()
+    members: int | None = None  # of multixacts; None: the role may not see them, or 19 and later
     databases: tuple[DatabaseHealth, ...] = ()
     collations: tuple[Collation, ...] = ()
     extensions: tuple[ExtensionVersion, ...] = ()

@@ -8,11 +8,13 @@ quote part of a password) are shown without the quoted parts.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError, UsageError
@@ -20,6 +22,8 @@ from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg.abc import Buffer
+    from psycopg.adapt import Loader
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -135,7 +139,9 @@ def connect(
     A name without a schema means PostgreSQL's own object, whatever others created under that name:
     search_path is empty, and numbers come with all their digits, whatever was set for the role.
     `own_search_path` leaves what the role has, for statements of the user's.
-    So do the sessions of a pooler, which other clients use after us.
+    So do the sessions of a pooler, which other clients use after us. In names and texts, what is
+    not UTF-8 becomes the replacement character: shared catalogs have those of every database. Of a
+    SQL_ASCII database, the server sends such ones only within `any_bytes`.
 
     `timeout` [s] applies to each address tried; `connect_timeout`, of the string, a service or
     PGCONNECT_TIMEOUT, takes precedence. Raises UsageError for an invalid string and for a server
@@ -151,6 +157,7 @@ def connect(
         conn = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
     except psycopg.Error as error:
         raise _no_session(str(error), parameters) from None
+    _replace_what_is_no_text(conn)
     try:
         if console:
             _require_console(conn)
@@ -166,6 +173,60 @@ def connect(
         conn.close()
         raise
     return conn
+
+
+#: Types that psycopg reads as texts; 0 is what it has no loader for, such as regclass.
+_TEXTS: Final = (0, "text", "name", "varchar", "bpchar", '"char"')
+
+
+def _replace_what_is_no_text(conn: Connection) -> None:
+    from psycopg.types.json import set_json_loads
+
+    for one in _TEXTS:
+        conn.adapters.register_loader(one, _text_loader())
+    set_json_loads(_json, conn)
+
+
+@cache  # psycopg remembers each class that it was given
+def _text_loader() -> type[Loader]:
+    from psycopg.adapt import Loader
+
+    class Text(Loader):
+        def load(self, data: Buffer) -> str:
+            return str(data, "utf-8", "replace")
+
+    return Text
+
+
+def _json(data: str | bytes) -> Any:
+    return json.loads(data.decode(errors="replace") if isinstance(data, bytes) else data)
+
+
+#: With this encoding a database can hold any bytes, and the server does not convert them.
+_ANY_BYTES: Final = "SQL_ASCII"
+
+
+def accept_any_bytes(conn: Connection) -> bool:
+    """Let a SQL_ASCII database send what it holds; False if the database is not such a one.
+
+    psycopg then writes statements in ASCII: only their parameters may hold other characters.
+    """
+    if conn.info.parameter_status("server_encoding") != _ANY_BYTES:
+        return False
+    conn.execute("SELECT pg_catalog.set_config('client_encoding', %s, false)", [_ANY_BYTES])
+    return True
+
+
+@contextmanager
+def any_bytes(conn: Connection) -> Iterator[None]:
+    """Read names and texts in no encoding: without, the server refuses whatever has one of them."""
+    within = conn.info.parameter_status("client_encoding") == _ANY_BYTES
+    accepted = not within and accept_any_bytes(conn)
+    try:
+        yield
+    finally:
+        if accepted and not conn.closed:
+            conn.execute("SELECT pg_catalog.set_config('client_encoding', 'UTF8', false)")
 
 
 #: Why a session ended, and the next step: by SQLSTATE, or by words where a dying server sends none.

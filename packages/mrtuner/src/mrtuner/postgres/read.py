@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.postgres.conf_file import in_base_units
-from mrtuner.postgres.connect import translated
+from mrtuner.postgres.connect import any_bytes, translated
 from mrtuner.postgres.cumulative_statistics import activity
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.model import (
@@ -69,7 +69,7 @@ def read(conn: Connection, patience: QueryTimeouts = USUAL) -> Server:
     the session's value, with that origin. Raises ConnectError when the session breaks or the server
     is lost.
     """
-    with translated():
+    with translated(), any_bytes(conn):
         return _server(Reader(conn, conn.info.server_version, patience))
 
 

@@ -71,8 +71,6 @@ class Reader:
             if self.conn.closed or error.sqlstate is None:
                 raise
             self.missing.append(not_read(fact, error, hint))
-        except UnicodeDecodeError:
-            self.lacks(fact, "a name or text does not match the database's encoding")
         return []
 
     def lacks(self, fact: str, why: str, hint: str | None = None) -> None:

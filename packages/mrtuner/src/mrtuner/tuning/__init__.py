@@ -73,12 +73,14 @@ def tune_connected(
     connection: Connection, said: gather.Flags, activity: Activity | None = None
 ) -> Tuning:
     """Advise settings for the server of an open session; `activity` replaces its counters."""
+    from mrtuner.postgres.connect import any_bytes
     from mrtuner.postgres.read import read
 
-    server = read(connection)
-    if activity is not None:
-        server = replace(server, activity=activity)
-    return tune_server(server, said, next_start_of(connection, server))
+    with any_bytes(connection):
+        server = read(connection)
+        if activity is not None:
+            server = replace(server, activity=activity)
+        return tune_server(server, said, next_start_of(connection, server))
 
 
 def next_start_of(connection: Connection, server: Server) -> StartCheck | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.facts import Missing
-from mrtuner.postgres.connect import translated
+from mrtuner.postgres.connect import any_bytes, translated
 from mrtuner.postgres.read import read_platform
 from mrtuner.postgres.reader import SEE_STATS, Row, not_read, refused, rows_of
 from mrtuner.vacuum.horizon_blockers import USUAL, Look, Thresholds, blockers
@@ -55,7 +55,7 @@ def read(
     import psycopg
 
     lost: str | None = None
-    with translated():
+    with translated(), any_bytes(conn):
         reader = _Reader(conn, patience)
         platform = platform or read_platform(conn)
         samples = [_sample(reader)]
@@ -76,7 +76,7 @@ class _Reader:
     def __init__(self, conn: Connection, patience: str) -> None:
         self.conn = conn
         self.version_num = conn.info.server_version
-        self.database = conn.info.dbname
+        self.database = conn.pgconn.db.decode(errors="replace")
         self.missing: dict[str, Missing] = {}  # by name: a watch queries many times
         self.looks: list[Look] = []
         # A huge catalog, or someone's lock on it, must not block us for long.

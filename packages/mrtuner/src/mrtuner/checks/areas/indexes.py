@@ -20,20 +20,25 @@ _MONTH: Final = 30 * 86_400.0
 @check(
     "invalid-index",
     judged="pg_index.indisvalid is false, and no session builds it or all of its table; that of a "
-    "partitioned table, if a partition lacks its own",
-    source="documentation: CREATE INDEX, Building Indexes Concurrently",
+    "partitioned table, if a partition lacks its own, or got one while that was invalid (to know, "
+    "unless it is unique)",
+    source="documentation: CREATE INDEX, Building Indexes Concurrently; ALTER INDEX",
     remedy="Build it again with REINDEX INDEX CONCURRENTLY, or drop what a failed one left behind; "
-    "attach those that partitions lack.",
+    "attach those of partitions.",
     needs=("indexes", "partitioned_indexes"),
     of_primary=True,
 )
 def invalid_index(state: State) -> Iterator[Finding]:
     """An index that no query uses, although every write maintains it: CREATE INDEX CONCURRENTLY
     failed, or REINDEX CONCURRENTLY left it behind. Or CREATE INDEX ON ONLY a partitioned table was
-    not completed: new partitions get the index, and older ones do without.
+    not completed: new partitions get the index, and older ones do without. An index that was
+    attached while it was invalid leaves the whole invalid, also when it is rebuilt.
     """
     for whole in state.partitioned_indexes:
-        yield _incomplete(whole)
+        if whole.lacking or whole.attached is None:
+            yield _incomplete(whole)
+        else:
+            yield _left_invalid(state, whole, *whole.attached)
     for one in state.indexes:
         if one.valid or one.building:
             continue
@@ -91,6 +96,53 @@ def _incomplete(one: PartitionedIndex) -> Finding:
             ),
         ),
     )  # fmt: skip
+
+
+#: The first minor version in which ATTACH PARTITION looks at the whole again, if the index is
+#: attached already. Source: tablecmds.c, ATExecAttachPartitionIdx; commit 9d3e094f12.
+_LOOKS_AGAIN: Final = {14: 23, 15: 18, 16: 14, 17: 10, 18: 4}
+
+
+def _left_invalid(
+    state: State, one: PartitionedIndex, schema: str, index: str, valid: bool
+) -> Finding:
+    """Each partition has its index, and the whole is invalid still: REINDEX does not look at it."""
+    name = f"{identifier(one.schema)}.{identifier(one.name)}"
+    attach = Command(
+        f"ALTER INDEX {name} ATTACH PARTITION {identifier(schema)}.{identifier(index)};"
+    )
+    return Finding(
+        id="invalid-index",
+        severity=Severity.TO_DO if one.unique else Severity.TO_KNOW,
+        text=f"index {as_name(one.schema, one.name)} of {as_name(one.table)} is invalid, although "
+        "each partition has its own",
+        consequence="INSERT … ON CONFLICT fails where it needs it"
+        if one.unique
+        else "queries use those of the partitions, unless these are invalid, too",
+        basis="pg_index and pg_inherits, now",
+        remedy=(
+            *([] if valid else [f"Rebuild those of partitions first: {as_name(schema, index)}"]),
+            *_looked_at_again(state, name, attach),
+        ),
+    )
+
+
+def _looked_at_again(state: State, name: str, attach: Command) -> Iterator[str]:
+    """What makes the whole valid, if the version knows a way."""
+    major, minor = divmod(state.server.version_num, 10_000)
+    first = _LOOKS_AGAIN.get(major, 0)
+    if major < min(_LOOKS_AGAIN):
+        yield (
+            f"Version {major} leaves it invalid: create another one with CREATE INDEX ON ONLY, "
+            "attach new ones of the partitions, and drop this one; its definition:"
+        )
+        yield Command(f"SELECT pg_get_indexdef({literal(name)}::regclass);")
+        return
+    if minor < first:
+        yield f"Update to {major}.{first} or later first: before, this changes nothing:"
+    else:
+        yield "This looks at the whole again, although that one is attached:"
+    yield attach
 
 
 @check(

@@ -26,7 +26,7 @@ _MUCH: Final = 16 * MiB
 #: without a consumer for so long forgotten [s].
 _STALE: Final = 300.0
 #: Commands that succeed and keep nothing. Source: documentation, archive_command; common advice.
-_KEEP_NOTHING: Final = frozenset({"true", "/bin/true", "/usr/bin/true", ":", "exit 0", "cd ."})
+KEEP_NOTHING: Final = frozenset({"true", "/bin/true", "/usr/bin/true", ":", "exit 0", "cd ."})
 #: Also transactions that are idle: their locks and snapshots hold up replay as well.
 _OLDEST: Final = Command(
     "SELECT pid, state, xact_start, left(query, 100) AS query FROM pg_stat_activity "
@@ -150,7 +150,7 @@ def archiving_fails(state: State) -> Iterator[Finding]:
 def archive_discarded(state: State) -> Iterator[Finding]:
     """WAL counts as archived, but nobody keeps it: there is no way back to a point in time."""
     command = (state.setting("archive_command") or "").strip()
-    if state.server.archiver is None or command not in _KEEP_NOTHING:
+    if state.server.archiver is None or command not in KEEP_NOTHING:
         return
     yield Finding(
         id="archive-discarded", severity=Severity.TO_KNOW,

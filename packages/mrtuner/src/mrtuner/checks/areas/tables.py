@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from mrtuner.checks.areas.replication import KEEP_NOTHING
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import State, UnanalyzedTable, UnidentifiedTable
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
@@ -71,6 +72,46 @@ def _without_statistics(found: Sequence[UnanalyzedTable]) -> Finding:
             for one in found[:_SHOWN]
         ),
     )
+
+
+@check(
+    "unlogged-tables",
+    judged="an unlogged table has rows, and the server has a standby or archives its WAL",
+    source="documentation: CREATE TABLE, UNLOGGED",
+    remedy="ALTER TABLE … SET LOGGED, if its rows must outlive a failover.",
+    needs=("unlogged",),
+    of_primary=True,
+)
+def unlogged_tables(state: State) -> Iterator[Finding]:
+    """An unlogged table is empty after a failover, and after each crash: its changes are not in
+    WAL. So it should have only what can be made again.
+    """
+    found, archiver = state.unlogged, state.server.archiver
+    kept = archiver is not None and (state.setting("archive_command") or "") not in KEEP_NOTHING
+    if not found or not (state.server.standbys or kept):
+        return
+    names = [as_name(one.schema, one.name) for one in found]
+    yield Finding(
+        id="unlogged-tables",
+        severity=Severity.TO_KNOW,
+        text=f"{plural(len(found), 'unlogged table')} with rows: {first_few(names, _SHOWN)}",
+        consequence="after a failover or a crash, and in a restored base backup, they are empty",
+        cost=SLIGHT,
+        evidence=tuple(
+            name
+            + (f", about {plural(one.rows, 'row')}" if one.rows else "")
+            + (f", {pretty_bytes(one.size)}" if one.size else "")
+            for name, one in zip(names[:_SHOWN], found, strict=False)
+        ),
+        basis="pg_class, now",
+        remedy=(
+            "If the rows must outlive that (each rewrites its table, which nobody can read then):",
+            *(
+                Command(f"ALTER TABLE {identifier(one.schema)}.{identifier(one.name)} SET LOGGED;")
+                for one in found[:_SHOWN]
+            ),
+        ),
+    )  # fmt: skip
 
 
 @check(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.checks.areas.storage import from_tuning
 from mrtuner.checks.catalogue import CannotJudge, check, known_part
-from mrtuner.checks.state import State
+from mrtuner.checks.state import MEMBERS, UNLIMITED, State
 from mrtuner.findings import SLIGHT, UNKNOWN, Command, Finding, Severity
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, qualified
@@ -43,6 +43,10 @@ _ROUNDS: Final = 3
 _SHOWN: Final = 5
 #: How many transaction IDs may be in use. Source: documentation, Routine Vacuuming.
 _IDS: Final = 2**31
+#: Members of multixacts, the share from which each vacuum freezes all of them, and a larger one.
+_MEMBERS: Final = 2**32
+_CROWDED: Final = 0.75
+_NEARLY_FULL: Final = 0.875
 #: The least cost of what keeps dead rows, however few so far: they pile up until it ends.
 _PILES_UP: Final = 2 * SLIGHT
 #: datconnlimit of a database whose DROP was interrupted. Source: pg_database.h.
@@ -107,6 +111,55 @@ def _frozen(state: State, database: str) -> Iterator[str]:
     yield Command(
         "SELECT oid::regclass, age(relfrozenxid) FROM pg_class WHERE relkind IN ('r', 'm', 't') "
         "ORDER BY 2 DESC LIMIT 20;"
+    )
+
+
+@check(
+    "multixact-members",
+    judged="before 19: the members of multixacts that are kept are three quarters (danger: seven "
+    "eighths) of the 2^32 that there are; only a superuser may count them",
+    source="multixact.c, MultiXactMemberFreezeThreshold; the larger share is chosen",
+    remedy="End what holds back vacuum, then VACUUM (FREEZE) the tables with the oldest ones.",
+    of_primary=True,
+)
+def multixact_members(state: State) -> Iterator[Finding]:
+    """Where many transactions lock the same rows at once, as by foreign keys, the members of
+    multixacts run out long before their IDs: each statement that needs one more then fails.
+    """
+    oldest = next((one for one in _vacuum(state).wraparound if one.what == "multixact IDs"), None)
+    if oldest is None or state.server.major >= UNLIMITED:
+        return
+    if state.members is None:
+        sessions = sum(
+            int(state.setting(name) or 0)
+            for name in ("max_connections", "max_prepared_transactions")
+        )
+        if 2 * sessions * oldest.age < _CROWDED * _MEMBERS:
+            return
+        missing = state.missing.get(MEMBERS)
+        raise CannotJudge(
+            f"{oldest.age:,} multixacts are in use, and how many members they have "
+            + (f"could not be read: {missing.why}" if missing else "a superuser alone may see"),
+            "Connect as a superuser.",
+        )
+    share = state.members / _MEMBERS
+    if share < _CROWDED:
+        return
+    yield Finding(
+        id="multixact-members",
+        severity=Severity.DANGER if share >= _NEARLY_FULL else Severity.TO_DO,
+        text=f"{share:.0%} of the {_MEMBERS:,} members of multixacts are in use",
+        consequence="without any left, each statement fails that shares a lock on a row",
+        cost=share,
+        basis="files in pg_multixact/members, now",
+        remedy=(
+            f"In database {as_name(oldest.database)}: end what holds back vacuum (horizon-held), "
+            "then VACUUM (FREEZE) the tables with the oldest multixacts:",
+            Command(
+                "SELECT oid::regclass, mxid_age(relminmxid) FROM pg_class "
+                "WHERE relkind IN ('r', 'm', 't') ORDER BY 2 DESC LIMIT 20;"
+            ),
+        ),
     )
 
 

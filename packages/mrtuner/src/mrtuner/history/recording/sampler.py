@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import MrTunerError
@@ -14,22 +14,18 @@ from mrtuner.facts import Missing
 from mrtuner.history.moments import timestamp
 from mrtuner.history.recording.program import Place, Rows
 from mrtuner.history.recording.source import HIDES, Source, Type
+from mrtuner.postgres.connect import accept_any_bytes
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.reader import refused, rows_of, with_schema
 from mrtuner.postgres.sql import query
 
 if TYPE_CHECKING:
-    from psycopg.abc import Buffer
-    from psycopg.adapt import Loader
-
     from mrtuner.history.recording.silence import SilentSessions
     from mrtuner.postgres.connect import Connection
 
 #: Values of a row in the order of the source's columns.
 Values = tuple[Any, ...]
 _LOCK_TIMEOUT: Final = "100ms"
-#: With this encoding a database can hold any bytes, and the server does not convert them.
-_ANY_BYTES: Final = "SQL_ASCII"
 #: Name of what is missing if texts of statements cannot be read, and what helps.
 _TEXTS: Final = "statement_texts"
 _ENCODING_HINT: Final = "Connect to a database with the same encoding as the others."
@@ -86,16 +82,12 @@ class Sampler:
     def prepare(self) -> Identity:
         """Make the session harmless and return which server it is.
 
-        It is read-only, waits for locks only briefly, and starts neither workers nor JIT. In names
-        and texts, what is not UTF-8 becomes the replacement character.
+        It is read-only, waits for locks only briefly, and starts neither workers nor JIT.
         """
         with self._answer(_PROMPT):
             for name, value in _SESSION.items():
                 self.conn.execute("SELECT set_config(%s, %s, false)", (name, value))
-            if self.conn.info.parameter_status("server_encoding") == _ANY_BYTES:
-                self.conn.execute("SELECT set_config('client_encoding', %s, false)", (_ANY_BYTES,))
-                for name in ("text", "name"):
-                    self.conn.adapters.register_loader(name, _lenient_text())
+            accept_any_bytes(self.conn)
             row = self._dicts("recorder_identity")[0]
         return Identity(**row)
 
@@ -134,7 +126,7 @@ class Sampler:
             raise
         except errors.InsufficientPrivilege:
             return {}
-        except (DatabaseError, UnicodeDecodeError) as error:
+        except DatabaseError as error:
             self.missing[_TEXTS] = Missing(_TEXTS, refused(error), hint=_ENCODING_HINT)
             return {}
         self.missing.pop(_TEXTS, None)
@@ -229,7 +221,7 @@ class Sampler:
         except DatabaseError as error:
             self._lacks(source, refused(error))
         except UnicodeDecodeError:
-            self._lacks(source, "a name or text does not match the database's encoding")
+            self._lacks(source, "a name of a column does not match the database's encoding")
         except _Unfit as error:
             self._lacks(source, str(error))
         return None
@@ -314,18 +306,6 @@ _SESSION: Final[Mapping[str, str]] = {
 
 class _Unfit(ValueError):
     """The query and the header of a source do not agree."""
-
-
-@cache
-def _lenient_text() -> type[Loader]:
-    """Return a loader that decodes text with any bytes in it."""
-    from psycopg.adapt import Loader
-
-    class LenientText(Loader):
-        def load(self, data: Buffer) -> str:
-            return bytes(data).decode(errors="replace")
-
-    return LenientText
 
 
 def _row(source: Source, row: Mapping[str, Any]) -> Row:

@@ -40,8 +40,11 @@ SELECT a.pid, a.usename AS role, a.datname AS database,
        coalesce(waiting.blocked_by, '{}') AS blocked_by,
        extract(epoch FROM clock_timestamp() - coalesce(lock.since, a.state_change))::float8
            AS state_seconds,
-       left(a.query, 2000) AS statement
+       -- Of another encoding, it may be no text here, which left() refuses.
+       CASE WHEN d.encoding = here.encoding THEN left(a.query, 2000) ELSE a.query END AS statement
 FROM pg_catalog.pg_stat_activity AS a
+JOIN pg_catalog.pg_database AS here ON here.datname = current_database()
+LEFT JOIN pg_catalog.pg_database AS d ON d.oid = a.datid
 LEFT JOIN waiting ON waiting.pid = a.pid
 LEFT JOIN lock ON lock.pid = a.pid
 WHERE a.pid <> pg_backend_pid()
