@@ -67,13 +67,13 @@ def searches_page() -> Iterator[str]:
 def _grid(grid: Mapping[str, Any]) -> Iterator[str]:
     cells = sorted(grid["cells"], key=lambda one: -one["ratio"])
     tried = [one for one in cells if one["name"]]
-    most = max(one["high"] for one in tried)
+    most = _percent(max(one["high"] for one in tried))[1:]
     surely = [one for one in tried if one["low"] > 1]
     yield from _GRID.format(
         load=f"`{grid['load']}`, {grid['what']}", postgres=grid["postgres"],
         clients=grid["clients"], pairs=max(one["pairs"] for one in cells),
         window=grid["window [s]"], cells=len(cells), spread=_percent(1 + grid["spread"])[1:],
-        verdict=f"Surely faster: {len(surely)} of {len(tried)}. None gains over {_percent(most)[1:]}.",
+        verdict=f"Surely faster: {len(surely)} of {len(tried)}. None gains over {most}.",
     ).splitlines()  # fmt: skip
     for one in cells:
         tells = f"`{one['name']}` | {one['advice']} | {one['value']}"
