@@ -22,7 +22,7 @@ from mrtuner.history.moments import timestamp
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recording.recorder import Instance, RecordingLimits, record
 from mrtuner.history.recording.source import Kind, Source, built_in
-from mrtuner.history.store import opening, own, sealing
+from mrtuner.history.store import opening, own_sources, sealing
 from mrtuner.history.store.layout import DATABASE, HOUR, MICRO
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.binaries import find_binaries
@@ -109,7 +109,7 @@ def real(seconds: int, say: Say) -> None:
             sealing.move_to_parquet(writer, timestamp(), everything=True)
             sizes = {file.view: file.bytes for file in writer.files()}
         with open_history(directory) as history:
-            _tell_real(history, [*sources, own.SAMPLES], sizes, say)
+            _tell_real(history, [*sources, own_sources.SAMPLES], sizes, say)
 
 
 def _tell_real(history: History, sources: list[Source], sizes: dict[str, int], say: Say) -> None:
@@ -137,7 +137,7 @@ def _tell_real(history: History, sources: list[Source], sizes: dict[str, int], s
             told += f"; each {interval:g} s, {day / 1000:.0f} kB a day"
             per_day += day
         say(told)
-        if source is not own.SAMPLES:
+        if source is not own_sources.SAMPLES:
             values += found["numbers"]
             size += taken
     say(f"a day of all these: {per_day / 1000:.0f} kB")

@@ -27,7 +27,7 @@ from searches import LOADS, arranged, memory_here, say
 from mrtuner.answers.settings_search.own_server import SearchWish, resume, search
 from mrtuner.search import procedure, race, record, space
 from mrtuner.search.model import Search, Trial, differences
-from mrtuner.tables import aligned
+from mrtuner.text_tables import aligned
 
 ALPHA = 0.05
 #: The budget [min] whose schedule has runs of two seconds; the grid itself has none.

@@ -34,7 +34,7 @@ from mrtuner.search import procedure, record, server
 from mrtuner.search.conclusion import interval
 from mrtuner.search.model import Measured, Search, Settings, Trial
 from mrtuner.search.text import span, verdict
-from mrtuner.tables import aligned
+from mrtuner.text_tables import aligned
 from mrtuner.units import Bytes, MiB, pretty_bytes
 from mrtuner.wording import plural
 

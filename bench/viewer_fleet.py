@@ -35,7 +35,7 @@ from mrtuner.history.recording.source import Source, built_in, parse
 from mrtuner.history.store import layout, parquet, sealing, summaries
 from mrtuner.history.store.lake import LocalLake
 from mrtuner.history.store.layout import HOUR, MICRO
-from mrtuner.history.store.own import EVENTS, SAMPLES
+from mrtuner.history.store.own_sources import EVENTS, SAMPLES
 from mrtuner.history.store.writer import Writer
 from mrtuner.history.workspace import Workspace
 from mrtuner.limits.recorded_ceilings import CEILINGS

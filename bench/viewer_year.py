@@ -23,7 +23,7 @@ from history_mix import DAY, put, summary_of
 from mrtuner.history.recording.source import Kind, Source, Type, built_in
 from mrtuner.history.store import layout, parquet, sealing, summaries
 from mrtuner.history.store.layout import HOUR, MICRO
-from mrtuner.history.store.own import EVENTS, OWN, SAMPLES
+from mrtuner.history.store.own_sources import EVENTS, OWN, SAMPLES
 from mrtuner.history.store.writer import Writer
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.present.text import Look
 from mrtuner.tuning import tune_server

@@ -23,7 +23,7 @@ from mrtuner.formula.class_memory import class_memory
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.platform import managed
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from mrtuner.tuning import gather, tune_server
 from mrtuner.units import Bytes, GiB
 from rds_flows import new_group, new_instance, new_slow_instance

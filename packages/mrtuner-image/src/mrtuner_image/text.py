@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.tables import aligned
+from mrtuner.text_tables import aligned
 from mrtuner.units import pretty_bytes
 from mrtuner.wording import cut, enumerated, plural
 

@@ -16,7 +16,7 @@ from mrtuner.change.settings.apply import NEVER, Restart
 from mrtuner.change.settings.draft import INCLUDE_FILE
 from mrtuner.change.transaction import Observer, unobserved
 from mrtuner.postgres.connect import connect
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from mrtuner.vacuum import apply as storage
 from rds_flows import FEW, MANY, everything, new_group, new_instance
 from rdstune.lab import Lab

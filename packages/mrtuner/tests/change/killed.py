@@ -22,7 +22,7 @@ from mrtuner.change.transaction import Observer
 Verb = Literal["apply", "undo"]
 #: The fork server has no threads and has imported everything: a child starts in milliseconds.
 CHILDREN = multiprocessing.get_context("forkserver")
-CHILDREN.set_forkserver_preload(["changed_things", "mrtuner.postgres.read", "psycopg"])
+CHILDREN.set_forkserver_preload(["changed_things", "mrtuner.postgres.read_server", "psycopg"])
 
 
 def change(calls: Calls, verb: Verb, state: Path, at: Observer) -> None:

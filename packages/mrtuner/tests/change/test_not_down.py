@@ -26,7 +26,7 @@ from mrtuner.change.transaction import Observer, unobserved
 from mrtuner.errors import ApplyError, ConnectCause, ConnectError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from mrtuner.postgres.server_user import scratch_directory
 from servers import binaries, pg_ctl, sql
 from waiting import until

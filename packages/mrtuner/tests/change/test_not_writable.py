@@ -17,7 +17,7 @@ from mrtuner.change.settings.stopped import stopped_change, undo_stopped
 from mrtuner.errors import ApplyError, Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from mrtuner.postgres.server_user import scratch_directory
 from servers import binaries, sql
 

@@ -24,7 +24,7 @@ from mrtuner.change.settings.apply import (
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from servers import GRID, pg_ctl, sql, standby_of
 from waiting import until
 

@@ -16,7 +16,7 @@ from mrtuner.change.settings.start_check import StartCheck, check_start
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from servers import running, sql
 from waiting import until
 

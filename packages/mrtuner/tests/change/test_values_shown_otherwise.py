@@ -8,7 +8,7 @@ from conftest import NewCluster
 from mrtuner.change.journal import Journal
 from mrtuner.change.settings.apply import Wanted, apply, plan, undo
 from mrtuner.postgres.connect import connect
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from servers import sql
 
 pytestmark = pytest.mark.timed

@@ -15,8 +15,8 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.cumulative_statistics import watch
 from mrtuner.postgres.model import Override, Server
-from mrtuner.postgres.read import read
-from mrtuner.postgres.reader import rows_of
+from mrtuner.postgres.named_queries import rows_of
+from mrtuner.postgres.read_server import read
 from mrtuner.postgres.sql import by_version, query
 from servers import binaries, sql, standby_of
 from waiting import until

@@ -14,7 +14,7 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.cumulative_statistics import watch
 from mrtuner.postgres.model import Server
-from mrtuner.postgres.read import WAITING_WAL, read
+from mrtuner.postgres.read_server import WAITING_WAL, read
 from servers import sql
 
 pytestmark = pytest.mark.timed

@@ -13,7 +13,7 @@ from mrtuner.answers import check, tune, vacuum
 from mrtuner.checks.read import read
 from mrtuner.facts import Missing
 from mrtuner.postgres.connect import any_bytes, connect
-from mrtuner.postgres.reader import Reader
+from mrtuner.postgres.named_queries import Reader
 from mrtuner.tuning.gather import flags
 from servers import sql
 from waiting import until

@@ -22,7 +22,7 @@ from mrtuner.change.settings.apply import Wanted, apply, plan
 from mrtuner.errors import MissingPart, NotPutBack, Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect, impatient
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from mrtuner.search import live
 from mrtuner.search.live import LiveMeasurements, behind
 from mrtuner.search.model import Schedule, Search, Settings

@@ -31,7 +31,7 @@ from mrtuner.change.transaction import Observer
 from mrtuner.errors import ApplyError, ConnectError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from mrtuner.postgres.server_user import scratch_directory
 from servers import pg_ctl, running
 from waiting import until

@@ -28,7 +28,7 @@ from mrtuner.change.settings.apply import (
 from mrtuner.errors import ApplyError, MissingPart, Refused, UsageError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from mrtuner.postgres.server_user import scratch_directory
 from servers import binaries, pg_ctl
 

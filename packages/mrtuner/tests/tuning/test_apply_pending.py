@@ -15,7 +15,7 @@ from mrtuner.change.settings.apply import Wanted, apply, checked, plan
 from mrtuner.errors import Refused
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from servers import pg_ctl, sql
 from waiting import until
 

@@ -20,7 +20,7 @@ from mrtuner.inputs import Workload
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.cumulative_statistics import watch
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from mrtuner.tuning import tune_server
 from mrtuner.tuning.gather import Flags
 from mrtuner.tuning.situation import Seen

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.tables import aligned
+from mrtuner.text_tables import aligned
 from mrtuner.units import pretty_bytes
 from mrtuner.wording import enumerated, plural
 from mrtuner_image.text import known_bytes

@@ -111,8 +111,8 @@ def of_server(connection: Connection, said: Flags) -> Database:
     """Return the limits of a running server; ConnectError where it cannot be read."""
     from mrtuner.checks.state import ConnectionLimit
     from mrtuner.postgres.connect import translated
-    from mrtuner.postgres.read import read
-    from mrtuner.postgres.reader import Reader
+    from mrtuner.postgres.named_queries import Reader
+    from mrtuner.postgres.read_server import read
     from mrtuner_pods.observed.activity import sessions_now
 
     server = read(connection)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
-from mrtuner.tables import aligned, bulleted
+from mrtuner.text_tables import aligned, bulleted
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import not_judged, plural
 from mrtuner_pods.connections.compared import Compared

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from mrtuner.tables import aligned, bulleted
+from mrtuner.text_tables import aligned, bulleted
 from mrtuner.units import Bytes, pretty_bytes
 from mrtuner_pods.measure.document import HeldBack
 

@@ -99,7 +99,7 @@ def _watch(connection: Connection, seconds: float, sleep: Callable[[float], obje
 
 
 def _read(connection: Connection) -> list[dict[str, Any]]:
-    from mrtuner.postgres.reader import Reader
+    from mrtuner.postgres.named_queries import Reader
 
     return Reader(connection, connection.info.server_version).rows(_QUERY)
 

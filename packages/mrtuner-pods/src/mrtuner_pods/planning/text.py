@@ -11,7 +11,7 @@ from textwrap import wrap
 from typing import Final
 
 from mrtuner.documents import NotJudged
-from mrtuner.tables import aligned, bulleted
+from mrtuner.text_tables import aligned, bulleted
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import enumerated, plural
 from mrtuner_pods.connections.text import who_connects

@@ -35,9 +35,9 @@ from mrtuner.errors import ConnectError, Refused
 from mrtuner.facts import Missing
 from mrtuner.history.recording.statement_text import normalized
 from mrtuner.postgres.connect import any_bytes, connect, translated
-from mrtuner.postgres.read import SEE_FILES
-from mrtuner.postgres.read import read as read_server
-from mrtuner.postgres.reader import SEE_STATS, QueryTimeouts, Reader
+from mrtuner.postgres.named_queries import SEE_STATS, QueryTimeouts, Reader
+from mrtuner.postgres.read_server import SEE_FILES
+from mrtuner.postgres.read_server import read as read_server
 from mrtuner.tuning import Tuning, gather, next_start_of, tune_server
 from mrtuner.vacuum.assess import Vacuum, judge
 from mrtuner.vacuum.read import read as read_vacuum

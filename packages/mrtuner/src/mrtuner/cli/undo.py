@@ -204,7 +204,7 @@ def _also_due(dsn: str, last: Change) -> Iterator[str]:
     """Yield what else a restart would put into force."""
     from mrtuner.change.settings.apply import SettingsPlan, plan
     from mrtuner.postgres.connect import connect
-    from mrtuner.postgres.read import read
+    from mrtuner.postgres.read_server import read
     from mrtuner.tuning.report.text import plan_of_change
 
     with connect(dsn) as connection:
@@ -249,7 +249,7 @@ def _dropped(session: Connection, databases: Sequence[Marked]) -> list[str]:
     import psycopg
 
     from mrtuner.bench.server import scratch
-    from mrtuner.postgres.reader import refused
+    from mrtuner.postgres.named_queries import refused
 
     gone: list[str] = []
     for one in databases:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.present import figures
 from mrtuner.present.axes import grid, plain
 from mrtuner.present.html import rendered
-from mrtuner.tables import aligned, bulleted
+from mrtuner.text_tables import aligned, bulleted
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:

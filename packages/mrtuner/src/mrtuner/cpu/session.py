@@ -46,7 +46,7 @@ def server(dsn: str, cpus: int | None) -> Setup:
     """Return the setup for sessions of a server; UsageError for a remote one without `cpus`."""
     from mrtuner.cpu.sql import Sessions
     from mrtuner.postgres.connect import connect
-    from mrtuner.postgres.read import read
+    from mrtuner.postgres.read_server import read
 
     with connect(dsn) as conn:
         told = read(conn)

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.failover.predict.hang_times import Case, Prediction, Situation, pretty_span
-from mrtuner.tables import aligned, bulleted
+from mrtuner.text_tables import aligned, bulleted
 from mrtuner.wording import not_judged
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from mrtuner.history.recording.source import Source
 from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.lake import Lake, LocalLake
 from mrtuner.history.store.layout import HOUR, MICRO
-from mrtuner.history.store.own import SAMPLES
+from mrtuner.history.store.own_sources import SAMPLES
 from mrtuner.history.store.parquet import File
 from mrtuner.history.store.recent import HourCounts
 from mrtuner.history.time_zones import has_zones, in_utc

@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.history.recording.rounds import PACE
-from mrtuner.tables import GAP, aligned
+from mrtuner.text_tables import GAP, aligned
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.wording import cut, first_few, plural
 

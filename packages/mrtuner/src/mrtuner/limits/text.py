@@ -22,7 +22,7 @@ from mrtuner.limits.fleet import FleetPegged
 from mrtuner.limits.levels import DISK
 from mrtuner.limits.remedies import Demand
 from mrtuner.limits.sentences import lasting, quantity
-from mrtuner.tables import aligned, bulleted
+from mrtuner.text_tables import aligned, bulleted
 from mrtuner.wording import enumerated, not_judged
 
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.counter_resets import growth
 from mrtuner.postgres.connect import translated
 from mrtuner.postgres.model import Activity, Setting
-from mrtuner.postgres.reader import SEE_STATS, Reader, Row
+from mrtuner.postgres.named_queries import SEE_STATS, Reader, Row
 from mrtuner.units import Bytes
 
 if TYPE_CHECKING:

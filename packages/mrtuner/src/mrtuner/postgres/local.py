@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.postgres.reader import rows_of
+from mrtuner.postgres.named_queries import rows_of
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final
 
-from mrtuner.tables import GAP, wrapped
+from mrtuner.text_tables import GAP, wrapped
 from mrtuner.wording import plural
 
 #: Text and the name of a style: heading, warning, quiet.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from mrtuner.present import figures
 from mrtuner.present.axes import grid, plain
-from mrtuner.tables import aligned
+from mrtuner.text_tables import aligned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ from mrtuner.bench.engine.events import Event, Stage
 from mrtuner.change.settings.restart import until_it_works
 from mrtuner.errors import ConnectError, MissingPart
 from mrtuner.postgres.connect import connect, translated
-from mrtuner.postgres.reader import Reader, rows_of
+from mrtuner.postgres.named_queries import Reader, rows_of
 from mrtuner.search.profile import Seen, evidence
 from mrtuner.search.race import Raced, throttled
 from mrtuner.search.window import Statements, Window, grown, speeds, trip, unlike

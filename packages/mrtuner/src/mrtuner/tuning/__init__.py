@@ -74,7 +74,7 @@ def tune_connected(
 ) -> Tuning:
     """Advise settings for the server of an open session; `activity` replaces its counters."""
     from mrtuner.postgres.connect import any_bytes
-    from mrtuner.postgres.read import read
+    from mrtuner.postgres.read_server import read
 
     with any_bytes(connection):
         server = read(connection)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.facts import Missing
 from mrtuner.postgres.connect import any_bytes, translated
-from mrtuner.postgres.read import read_platform
-from mrtuner.postgres.reader import SEE_STATS, Row, not_read, refused, rows_of
+from mrtuner.postgres.named_queries import SEE_STATS, Row, not_read, refused, rows_of
+from mrtuner.postgres.read_server import read_platform
 from mrtuner.vacuum.horizon_blockers import USUAL, Look, Thresholds, blockers
 from mrtuner.vacuum.model import Moment, Picture, Sample, Table, ToastTable
 from mrtuner.vacuum.wraparound import oldest, unfrozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from mrtuner.postgres.reader import Row
+from mrtuner.postgres.named_queries import Row
 from mrtuner.vacuum.model import Counter, HorizonBlocker, Moment, Picture, WraparoundDistance
 
 #: Half of the 32-bit circle: anything older would appear to be in the future.

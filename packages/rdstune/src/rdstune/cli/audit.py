@@ -12,7 +12,7 @@ import click
 
 from mrtuner.cli.common import check_option, exit_codes, options, prerequisites, progress, terminal
 from mrtuner.errors import UsageError
-from mrtuner.tables import aligned
+from mrtuner.text_tables import aligned
 from mrtuner.wording import not_judged, plural
 
 if TYPE_CHECKING:

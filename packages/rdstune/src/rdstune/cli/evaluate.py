@@ -198,7 +198,7 @@ def _value(found: Evaluation) -> str:
 
 
 def _print_table(found: Sequence[Evaluation]) -> None:
-    from mrtuner.tables import aligned
+    from mrtuner.text_tables import aligned
 
     head = ("class", "memory", "vCPUs", "value", "size", "from", "to", "problem")
     shown = len(head) if any(each.problems for each in found) else len(head) - 1

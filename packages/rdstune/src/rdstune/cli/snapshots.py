@@ -11,7 +11,7 @@ import click
 
 from mrtuner.cli.common import exit_codes, options, progress, terminal
 from mrtuner.cli.common.commands import CliCommand
-from mrtuner.tables import aligned
+from mrtuner.text_tables import aligned
 
 if TYPE_CHECKING:
     from rdstune.fleet.snapshot_copy import Progress, Report

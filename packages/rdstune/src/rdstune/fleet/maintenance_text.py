@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 from textwrap import wrap
 from typing import Final
 
-from mrtuner.tables import aligned
+from mrtuner.text_tables import aligned
 from rdstune.fleet.maintenance import Upkeep, Work
 from rdstune.fleet.maintenance_windows import Occurrence, Window
 from rdstune.fleet.stagger import Move, WindowClash

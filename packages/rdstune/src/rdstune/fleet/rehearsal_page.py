@@ -19,7 +19,7 @@ from mrtuner.rehearsal.page import (
     moment_lines,
     shown,
 )
-from mrtuner.tables import bulleted
+from mrtuner.text_tables import bulleted
 from rdstune.fleet.document import RehearsalDocument, RehearsalRun, ReportedMark
 
 

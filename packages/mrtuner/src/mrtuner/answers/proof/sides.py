@@ -88,7 +88,7 @@ class Sides:
     def _planned(self) -> SettingsPlan:
         from mrtuner.change.settings.apply import plan
         from mrtuner.postgres.connect import connect
-        from mrtuner.postgres.read import read
+        from mrtuner.postgres.read_server import read
 
         with connect(self.dsn) as connection:
             return plan(read(connection), self.wanted)

@@ -33,7 +33,7 @@ from mrtuner.errors import Refused
 from mrtuner.inputs import MachineInputs, checked
 from mrtuner.postgres.conf_file import with_unit
 from mrtuner.postgres.connect import connect, impatient, translated
-from mrtuner.postgres.reader import rows_of
+from mrtuner.postgres.named_queries import rows_of
 from mrtuner.search import record
 from mrtuner.search.model import Search, SearchedLoad, Settings, differences
 from mrtuner.search.profile import table

@@ -23,7 +23,7 @@ from mrtuner.bench.verdict.summary import (
 from mrtuner.catalog import MAJORS
 from mrtuner.present.html import as_written, count, ratio
 from mrtuner.stats.comparison import Verdict
-from mrtuner.tables import bulleted
+from mrtuner.text_tables import bulleted
 from mrtuner.wording import plural
 
 #: Line width of text on a terminal.

@@ -28,7 +28,7 @@ from mrtuner.change.settings.stopped import StoppedUndo
 from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import MAY_BE_DOWN, ConnectError, Refused, UsageError
 from mrtuner.postgres.connect import connect, masked, resolved
-from mrtuner.postgres.read import read
+from mrtuner.postgres.read_server import read
 from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from mrtuner.errors import Refused
 from mrtuner.postgres.conf_file import number
 from mrtuner.postgres.connect import connect, masked, translated
 from mrtuner.postgres.model import FOLLOW_PRIMARY
-from mrtuner.postgres.read import read_platform
-from mrtuner.postgres.reader import rows_of
+from mrtuner.postgres.named_queries import rows_of
+from mrtuner.postgres.read_server import read_platform
 from mrtuner.wording import enumerated, plural
 
 if TYPE_CHECKING:

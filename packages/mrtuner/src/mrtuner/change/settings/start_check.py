@@ -23,7 +23,7 @@ from mrtuner.errors import Refused
 from mrtuner.postgres.conf_file import elements
 from mrtuner.postgres.connect import translated
 from mrtuner.postgres.local import postmaster_of
-from mrtuner.postgres.reader import rows_of
+from mrtuner.postgres.named_queries import rows_of
 from mrtuner.wording import enumerated, plural
 
 if TYPE_CHECKING:

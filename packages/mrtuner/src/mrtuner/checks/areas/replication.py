@@ -10,7 +10,7 @@ from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.model import Slot
-from mrtuner.postgres.read import WAITING_WAL
+from mrtuner.postgres.read_server import WAITING_WAL
 from mrtuner.tuning.suggestions import kept_by, not_archived, slot_cap
 from mrtuner.units import GiB, MiB, pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import drop_slot, identifier

@@ -113,7 +113,7 @@ def _writer(html: Path | None) -> Callable[[Sequence[PlayedScenario]], None]:
 
 def _list(as_json: bool) -> None:
     from mrtuner.failover.lab.scenarios import SCENARIOS
-    from mrtuner.tables import aligned
+    from mrtuner.text_tables import aligned
 
     if as_json:
         from mrtuner.documents import convert
@@ -176,7 +176,7 @@ def _tell(session: Session, what: str, content: Any, as_json: bool) -> None:
 
 def _say(session: Session, dsns: Mapping[str, str], as_json: bool) -> None:
     from mrtuner.failover.lab.lab import explained
-    from mrtuner.tables import aligned
+    from mrtuner.text_tables import aligned
 
     flags = "--user --preserve-credentials --net --mount"
     entrance = f"nsenter --target {session.first()} {flags} --"

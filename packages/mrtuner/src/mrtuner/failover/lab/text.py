@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.failover.predict.hang_times import pretty_span
-from mrtuner.tables import aligned
+from mrtuner.text_tables import aligned
 
 if TYPE_CHECKING:
     from mrtuner.failover.lab.document import PlayedCase, PlayedScenario, ProbedKind

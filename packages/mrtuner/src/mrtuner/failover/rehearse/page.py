@@ -23,7 +23,7 @@ from mrtuner.rehearsal.page import (
     moment_lines,
     shown,
 )
-from mrtuner.tables import aligned, bulleted
+from mrtuner.text_tables import aligned, bulleted
 
 
 @figures.for_every_screen()

@@ -55,7 +55,7 @@ class SelfTest:
         return all(trial.fits for trial in self.trials)
 
     def lines(self) -> Iterator[str]:
-        from mrtuner.tables import aligned
+        from mrtuner.text_tables import aligned
 
         yield f"Linux {self.release}, HZ {self.hz}, first RTO {self.rto * 1000:g} ms"
         yield ""

@@ -21,7 +21,7 @@ from mrtuner.history.recording.events import microseconds
 from mrtuner.history.recording.source import CONNECTION, Kind, Source
 from mrtuner.history.store import layout, opening
 from mrtuner.history.store.layout import MICRO
-from mrtuner.history.store.own import SAMPLES
+from mrtuner.history.store.own_sources import SAMPLES
 from mrtuner.history.store.summaries import AT_WORK
 
 #: Rows of one source and instance that are exported, unless it declares export_rows: each has its

@@ -13,7 +13,7 @@ from mrtuner.errors import MrTunerError, Refused, UsageError
 from mrtuner.history.recording.sampler import Identity
 from mrtuner.history.recording.source import Source, parse
 from mrtuner.history.store import layout
-from mrtuner.history.store.own import OWN
+from mrtuner.history.store.own_sources import OWN
 from mrtuner.history.store.parquet import File
 from mrtuner.postgres.sql import OLDEST
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.history.recording.source import CONNECTION, Source
 from mrtuner.history.store import layout, opening, parquet, retention, sealing, summaries
 from mrtuner.history.store.layout import MICRO
-from mrtuner.history.store.own import SAMPLES
+from mrtuner.history.store.own_sources import SAMPLES
 from mrtuner.history.store.parquet import File
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from mrtuner.history.recording.events import change_of, events_between
 from mrtuner.history.recording.growth import Key, by_key, grown
 from mrtuner.history.recording.sampler import Identity, Row, SourceSample
 from mrtuner.history.recording.source import Source
-from mrtuner.history.store import layout, opening, own
+from mrtuner.history.store import layout, opening, own_sources
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.opening import last_identity, listed
 from mrtuner.history.store.parquet import File
@@ -242,7 +242,7 @@ class Writer:
         # Two digits: more would take most of the room of these rows.
         cost = float(f"{sample.cost * 1000:.2g}")
         self._insert(
-            own.SAMPLES,
+            own_sources.SAMPLES,
             [(at, instance, seconds, source.name, len(sample.rows), cost)],
         )
 
@@ -313,7 +313,7 @@ class Writer:
         """Store an event, unless it is one that recurs and was stored a short time ago."""
         since = event.at - _RECURRING.get(event.kind, 0)
         if not self.db.execute(
-            f"SELECT 1 FROM {layout.hot_table(own.EVENTS)} "
+            f"SELECT 1 FROM {layout.hot_table(own_sources.EVENTS)} "
             "WHERE instance = ? AND kind = ? AND time > ? AND time <= ?",
             (event.instance, event.kind, since, event.at),
         ).fetchone():
@@ -321,7 +321,7 @@ class Writer:
 
     def _events(self, events: Iterable[HistoryEvent]) -> None:
         rows = [(one.at, one.instance, None, one.kind, one.detail) for one in events]
-        self._insert(own.EVENTS, rows)
+        self._insert(own_sources.EVENTS, rows)
 
     def _note_missing(self, batch: Batch) -> None:
         if batch.missing is None or batch.missing == self._missing.get(batch.instance):

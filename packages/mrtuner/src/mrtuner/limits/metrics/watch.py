@@ -26,7 +26,7 @@ from mrtuner.limits.metrics.read import FEWEST
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.local import postmaster
-from mrtuner.postgres.reader import rows_of
+from mrtuner.postgres.named_queries import rows_of
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.present.text import Look, heading, paragraph, table, titled
-from mrtuner.tables import GAP, wrapped
+from mrtuner.text_tables import GAP, wrapped
 from mrtuner.tuning.pgtune import SOURCE, differences, machine_of, measured_against
 from mrtuner.units import pretty_bytes
 

@@ -31,9 +31,9 @@ from mrtuner.postgres.model import (
     Slot,
     Slru,
 )
+from mrtuner.postgres.named_queries import SEE_STATS, USUAL, QueryTimeouts, Reader, Row
 from mrtuner.postgres.pending import waiting
 from mrtuner.postgres.platform import Clues, platform
-from mrtuner.postgres.reader import SEE_STATS, USUAL, QueryTimeouts, Reader, Row
 from mrtuner.units import Bytes
 
 if TYPE_CHECKING:
