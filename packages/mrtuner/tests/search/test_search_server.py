@@ -34,6 +34,7 @@ from mrtuner.search.record import load, save
 from mrtuner.search.server import Measurements, OwnServer, disturbed, known, own_server
 from mrtuner.search.space import choose, dimensions
 from mrtuner.stats.comparison import Verdict
+from mrtuner.tuning import changes, tune
 from mrtuner.units import Bytes, GiB
 from servers import binaries, sql
 
@@ -69,6 +70,19 @@ def measurements(own: OwnServer, kept: Path, workload: Workload) -> Measurements
 
 def shown(own: OwnServer, name: str) -> str:
     return str(sql(own.dsn, f"SHOW {name}")[0][0])
+
+
+def test_initdbs_defaults_are_beyond_the_memory_of_a_small_machine(own: OwnServer) -> None:
+    """A hundred sessions of 4 MB work_mem and 8 MB besides, and shared_buffers, exceed 1 GB.
+
+    What the temporary server runs with before the advice is nobody's choice, and no excuse.
+    """
+    tuning = tune(own.dsn, memory="1GB", connections=32, storage="ssd")
+    advice = {one.name: one.value for one in tuning.changes}
+    assert int(advice["max_connections"]) < 40
+    assert changes.fits(tuning, advice)(advice)
+    assert not changes.fits(tuning, advice)({})
+    assert changes.fits(tuning)({}), "but on a server that runs with them they may stay"
 
 
 def test_settings_take_effect_by_reload_and_by_restart_and_go_away_again(own: OwnServer) -> None:

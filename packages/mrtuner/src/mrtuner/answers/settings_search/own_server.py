@@ -290,7 +290,7 @@ def carried_out(
                 search=made,
                 measuring=measurements,
                 server=known,
-                fits=changes.fits(tuning),
+                fits=changes.fits(tuning, made.advice),
                 costs=lambda side: costs(tuning, known, side, live=made.live),
                 keep=lambda done: record.save(done, directory),
                 tell=clock.say,
