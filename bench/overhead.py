@@ -27,8 +27,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from mrtuner.bench.engine.run import RunFiles, RunPosition, RunTarget, WarmUp, measured
-from mrtuner.bench.load.output import read_summary
 from mrtuner.bench.load.pgbench import children_cpu, find_pgbench
+from mrtuner.bench.load.pgbench_output import read_summary
 from mrtuner.bench.plan import order
 from mrtuner.bench.plan.cells import Block
 from mrtuner.bench.plan.model import GridCell, Plan, Variant, Workload

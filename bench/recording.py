@@ -42,8 +42,8 @@ from tempfile import TemporaryDirectory
 import pgwatch
 
 from mrtuner.bench.engine.machine import cpu_of
-from mrtuner.bench.load.output import read_summary
 from mrtuner.bench.load.pgbench import find_pgbench
+from mrtuner.bench.load.pgbench_output import read_summary
 from mrtuner.bench.plan import order
 from mrtuner.postgres.binaries import find_binaries
 from mrtuner.postgres.cluster import Cluster

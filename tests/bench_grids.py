@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import structs
 
-from mrtuner.bench.load.output import LatencySummary
 from mrtuner.bench.load.pgbench import LoadRun
+from mrtuner.bench.load.pgbench_output import LatencySummary
 from mrtuner.bench.plan.cells import cells
 from mrtuner.bench.plan.model import GridCell, Plan, Variant, Workload
 from mrtuner.bench.record.document import MeasuredRun

@@ -11,9 +11,9 @@ import pytest
 from json_schemas import assert_valid
 from mrtuner.errors import BadValue, Refused
 from mrtuner_pods.planning import Plan, plan
+from mrtuner_pods.planning.fewest_pods import first_that_keeps
 from mrtuner_pods.planning.model import p95_of
 from mrtuner_pods.planning.runs import grows
-from mrtuner_pods.planning.search import first_that_keeps
 from mrtuner_pods.planning.storm import storm
 from mrtuner_pods.waiting.queues import Layout, quantile, settled, waits
 from mrtuner_pods.waiting.routing import Routing

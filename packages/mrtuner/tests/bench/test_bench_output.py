@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mrtuner.bench.load.output import Log, complaint, digest, read_summary
+from mrtuner.bench.load.pgbench_output import Log, complaint, read_log, read_summary
 from mrtuner.errors import MrTunerError
 
 # As the manual of 13 prints them; the later ones are from real runs of 15.18 and 18.6.
@@ -101,7 +101,7 @@ def test_percentiles_are_by_nearest_rank_and_in_milliseconds() -> None:
     """1, 2, …, 1000 ms: the p-th percentile is the p * 10-th of them; the mean is 500.5, and
     the variance (1000² - 1) / 12 = 83333.25, its root 288.675.
     """
-    latency = digest(line(number * 1000, 100) for number in range(1000, 0, -1)).latency
+    latency = read_log(line(number * 1000, 100) for number in range(1000, 0, -1)).latency
     assert latency is not None
     assert (latency.p50, latency.p95, latency.p99, latency.p999) == (500, 950, 990, 999)
     assert latency.maximum == 1000
@@ -110,33 +110,33 @@ def test_percentiles_are_by_nearest_rank_and_in_milliseconds() -> None:
 
 
 def test_a_single_transaction_is_every_percentile() -> None:
-    latency = digest([line(700, 100)]).latency
+    latency = read_log([line(700, 100)]).latency
     assert latency is not None
     assert (latency.p50, latency.p999, latency.maximum, latency.stddev) == (0.7, 0.7, 0.7, 0)
 
 
 def test_a_stalled_second_counts_as_zero_and_broken_ones_are_dropped() -> None:
     lines = [line(1, second) for second in (100, 101, 101, 103, 103, 103, 104)]
-    assert digest(lines).per_second == (2, 0, 3)
+    assert read_log(lines).per_second == (2, 0, 3)
 
 
 def test_sampled_counts_are_scaled_up() -> None:
-    assert digest([line(1, second) for second in (7, 8, 8, 9)], sampling=0.1).per_second == (20,)
+    assert read_log([line(1, second) for second in (7, 8, 8, 9)], sampling=0.1).per_second == (20,)
 
 
 def test_skipped_and_failed_transactions_have_no_latency() -> None:
-    latency = digest([line("failed", 100), line("skipped", 100), line(300, 100)]).latency
+    latency = read_log([line("failed", 100), line("skipped", 100), line(300, 100)]).latency
     assert latency is not None
     assert latency.mean == 0.3
 
 
 def test_more_columns_at_the_end_change_nothing() -> None:
     """--rate adds the schedule lag, retries add their number."""
-    assert digest([line(300, 100, "5 17 2")]) == digest([line(300, 100)])
+    assert read_log([line(300, 100, "5 17 2")]) == read_log([line(300, 100)])
 
 
 def test_an_empty_log_has_nothing() -> None:
-    assert digest([]) == Log(pause=0.0)
+    assert read_log([]) == Log(pause=0.0)
 
 
 def ended(second: int, microsecond: int, time: int = 100, number: int = 2) -> bytes:
@@ -146,14 +146,14 @@ def ended(second: int, microsecond: int, time: int = 100, number: int = 2) -> by
 def test_the_pause_is_the_longest_time_in_which_nobody_was_served() -> None:
     """Ends at 7.0, 7.2, 9.95 and 10.0 s, from several clients and out of order: 2.75 s."""
     lines = [ended(9, 950_000), ended(7, 0), ended(10, 0), ended(7, 200_000)]
-    assert digest(lines).pause == 2.75
+    assert read_log(lines).pause == 2.75
 
 
 def test_a_pause_before_the_first_answer_counts() -> None:
     """The client's first transaction began 3 s before it ended at 10.0."""
-    assert digest([ended(10, 0, 3_000_000, number=1), ended(10, 500_000)]).pause == 3.0
+    assert read_log([ended(10, 0, 3_000_000, number=1), ended(10, 500_000)]).pause == 3.0
 
 
 def test_what_was_skipped_does_not_end_a_pause() -> None:
     lines = [ended(7, 0), b"0 2 skipped 0 8 0\n", ended(9, 0)]
-    assert digest(lines).pause == 2.0
+    assert read_log(lines).pause == 2.0

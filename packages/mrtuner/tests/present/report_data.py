@@ -9,8 +9,8 @@ from msgspec import structs
 
 import mrtuner
 from bench_grids import a_sample
-from mrtuner.bench.load.output import LatencySummary
 from mrtuner.bench.load.pgbench import LoadRun
+from mrtuner.bench.load.pgbench_output import LatencySummary
 from mrtuner.bench.plan.model import GridCell, Phase, Plan, Variant, Workload
 from mrtuner.bench.record.document import MeasuredRun
 from mrtuner.bench.record.model import Record

@@ -7,10 +7,10 @@ from math import ceil
 from typing import Final
 
 from mrtuner_pods.planning.capacity import overloaded
+from mrtuner_pods.planning.fewest_pods import first_that_keeps
 from mrtuner_pods.planning.inputs import Question
 from mrtuner_pods.planning.model import PodsCpu
 from mrtuner_pods.planning.runs import Runs
-from mrtuner_pods.planning.search import first_that_keeps
 from mrtuner_pods.waiting.queues import Layout, quantile, settled
 from mrtuner_pods.waiting.stages import Simulated, Site
 

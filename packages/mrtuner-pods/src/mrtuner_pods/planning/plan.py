@@ -15,13 +15,13 @@ from mrtuner_pods.observed.used import taken
 from mrtuner_pods.planning.capacity import capacities, overloaded, part_of
 from mrtuner_pods.planning.cpu_limits import cpu, most_cpus
 from mrtuner_pods.planning.curve import curve, routing_or_density
+from mrtuner_pods.planning.fewest_pods import alternatives, best
 from mrtuner_pods.planning.inputs import PlanInputs, Question, asked, ms
 from mrtuner_pods.planning.intervals import PodsInterval, Repeated
 from mrtuner_pods.planning.memory import killed, memory, most_workers
 from mrtuner_pods.planning.model import Now, Plan, PodsConnections, Point, StageLoad, p95_of
 from mrtuner_pods.planning.running_now import Present
 from mrtuner_pods.planning.runs import Runs, grows
-from mrtuner_pods.planning.search import alternatives, best
 from mrtuner_pods.planning.servers import Server
 from mrtuner_pods.planning.storm import PodsStorm, storm
 from mrtuner_pods.waiting.erlang import PodsScreen, screen, wait_beyond

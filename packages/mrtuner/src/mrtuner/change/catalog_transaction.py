@@ -21,7 +21,7 @@ from mrtuner.change.settings.live import LOCK
 from mrtuner.change.transaction import Observer, Transaction, unobserved
 from mrtuner.errors import ApplyError, UsageError
 from mrtuner.postgres.connect import connect, translated, use_role_search_path
-from mrtuner.postgres.named_queries import refused
+from mrtuner.postgres.missing_grants import refused
 from mrtuner.postgres.sql import query
 
 if TYPE_CHECKING:

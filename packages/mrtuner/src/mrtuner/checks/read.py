@@ -35,8 +35,8 @@ from mrtuner.errors import ConnectError, Refused
 from mrtuner.facts import Missing
 from mrtuner.history.recording.statement_text import normalized
 from mrtuner.postgres.connect import any_bytes, connect, translated
-from mrtuner.postgres.named_queries import SEE_STATS, QueryTimeouts, Reader
-from mrtuner.postgres.read_server import SEE_FILES
+from mrtuner.postgres.missing_grants import SEE_FILES, SEE_STATS
+from mrtuner.postgres.named_queries import QueryTimeouts, Reader
 from mrtuner.postgres.read_server import read as read_server
 from mrtuner.tuning import Tuning, gather, next_start_of, tune_server
 from mrtuner.vacuum.assess import Vacuum, judge

@@ -249,7 +249,7 @@ def _dropped(session: Connection, databases: Sequence[Marked]) -> list[str]:
     import psycopg
 
     from mrtuner.bench.server import scratch
-    from mrtuner.postgres.named_queries import refused
+    from mrtuner.postgres.missing_grants import refused
 
     gone: list[str] = []
     for one in databases:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.counter_resets import growth
 from mrtuner.postgres.connect import translated
+from mrtuner.postgres.missing_grants import SEE_STATS
 from mrtuner.postgres.model import Activity, Setting
-from mrtuner.postgres.named_queries import SEE_STATS, Reader, Row
+from mrtuner.postgres.named_queries import Reader, Row
 from mrtuner.units import Bytes
 
 if TYPE_CHECKING:

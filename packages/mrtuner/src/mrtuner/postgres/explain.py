@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mrtuner.errors import MissingPart, Refused
 from mrtuner.postgres.connect import translated, use_role_search_path
-from mrtuner.postgres.named_queries import extension_schema, grant, refused, with_schema
+from mrtuner.postgres.missing_grants import grant, refused
+from mrtuner.postgres.named_queries import extension_schema, with_schema
 from mrtuner.postgres.sql import query
 
 if TYPE_CHECKING:

@@ -7,18 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.facts import Missing
+from mrtuner.postgres.missing_grants import not_read
 from mrtuner.postgres.sql import OLDEST, query
 
 if TYPE_CHECKING:
-    import psycopg
-
     from mrtuner.postgres.connect import Connection
 
 Row = dict[str, Any]
 
 #: As in the scripts of an extension.
 _EXTENSION_SCHEMA: Final = b"@extschema@"
-SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,36 +105,3 @@ def extension_schema(conn: Connection) -> str | None:
     """Return the schema of pg_stat_statements, quoted; None where it is not installed."""
     found = conn.execute(query("extension_schema", OLDEST)).fetchone()
     return None if found is None else str(found[0])
-
-
-_UPDATE: Final = "After an upgrade of the server: ALTER EXTENSION pg_stat_statements UPDATE;"
-
-
-def not_read(fact: str, error: psycopg.Error, hint: str | None = None) -> Missing:
-    """Return why the server refused a query; `hint` helps a role that may not run it."""
-    from psycopg import errors
-
-    why = refused(error)
-    if isinstance(error, errors.InsufficientPrivilege):
-        return Missing(fact, why, hint=grant(error, hint))
-    if isinstance(error, (errors.LockNotAvailable, errors.QueryCanceled)):
-        return Missing(fact, why, hint="Run again when the server is less busy.")
-    if isinstance(error, errors.UndefinedColumn):  # of an extension that is older than its server
-        return Missing(fact, f"not available on this server: {why}", hint=_UPDATE)
-    if isinstance(error, (errors.UndefinedTable, errors.UndefinedFunction)):
-        return Missing(fact, f"not available on this server: {why}")
-    if isinstance(error, (errors.FeatureNotSupported, errors.ObjectNotInPrerequisiteState)):
-        return Missing(fact, why)
-    # Such as what somebody dropped after the query had begun: a sequence (XX000), a database.
-    return Missing(fact, why, hint="Run again: it may have been dropped meanwhile.")
-
-
-def grant(error: Exception, usual: str | None) -> str | None:
-    """Return what helps a role that lacks a privilege: usually `usual`."""
-    lacks_schema = "for schema" in refused(error)
-    return "GRANT USAGE ON that schema to the role." if lacks_schema else usual
-
-
-def refused(error: Exception) -> str:
-    """Return why the server refused a query: the first line of its message."""
-    return str(error).partition("\n")[0]

@@ -14,6 +14,7 @@ from mrtuner.postgres.conf_file import in_base_units
 from mrtuner.postgres.connect import any_bytes, translated
 from mrtuner.postgres.cumulative_statistics import activity
 from mrtuner.postgres.local import postmaster
+from mrtuner.postgres.missing_grants import SEE_FILES, SEE_SETTINGS, SEE_STATS
 from mrtuner.postgres.model import (
     Archiver,
     Conflicts,
@@ -31,7 +32,7 @@ from mrtuner.postgres.model import (
     Slot,
     Slru,
 )
-from mrtuner.postgres.named_queries import SEE_STATS, USUAL, QueryTimeouts, Reader, Row
+from mrtuner.postgres.named_queries import USUAL, QueryTimeouts, Reader, Row
 from mrtuner.postgres.pending import waiting
 from mrtuner.postgres.platform import Clues, platform
 from mrtuner.units import Bytes
@@ -55,7 +56,6 @@ _ORIGINS: Final[dict[str, Origin]] = {
     "test": "session",
     "session": "session",
 }
-_SEE_SETTINGS: Final = "Connect as a superuser, or GRANT pg_read_all_settings to the role."
 #: A part that is read only where the archiver's counters do not tell.
 WAITING_WAL: Final = "WAL that waits for the archiver"
 
@@ -80,8 +80,8 @@ def _server(reader: Reader) -> Server:
     config_file = _text(settings, "config_file")
     if not about["reads_settings"]:
         why = "the role may not see where settings come from, nor the value of some settings"
-        reader.lacks("sourcefile", why, _SEE_SETTINGS)
-        reader.lacks("data_directory", "the role may not see it", _SEE_SETTINGS)
+        reader.lacks("sourcefile", why, SEE_SETTINGS)
+        reader.lacks("data_directory", "the role may not see it", SEE_SETTINGS)
     extensions = tuple(row["name"] for row in reader.rows("extensions"))
     problems, pending = _files(reader)
     typed = {
@@ -178,12 +178,6 @@ def _files(reader: Reader) -> tuple[tuple[FileProblem, ...], tuple[Pending, ...]
                 FileProblem(**{name: value for name, value in row.items() if name != "setting"})
             )
     return tuple(problems), tuple(pending)
-
-
-SEE_FILES: Final = (
-    "Connect as a superuser, or GRANT SELECT ON pg_file_settings and "
-    "EXECUTE ON FUNCTION pg_show_all_file_settings() to the role."
-)
 
 
 def read_platform(conn: Connection) -> Platform:

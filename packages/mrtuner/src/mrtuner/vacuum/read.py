@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.facts import Missing
 from mrtuner.postgres.connect import any_bytes, translated
-from mrtuner.postgres.named_queries import SEE_STATS, Row, not_read, refused, rows_of
+from mrtuner.postgres.missing_grants import SEE_STATS, not_read, refused
+from mrtuner.postgres.named_queries import Row, rows_of
 from mrtuner.postgres.read_server import read_platform
 from mrtuner.vacuum.horizon_blockers import USUAL, Look, Thresholds, blockers
 from mrtuner.vacuum.model import Moment, Picture, Sample, Table, ToastTable

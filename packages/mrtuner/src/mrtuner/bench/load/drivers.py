@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from mrtuner.bench.load.output import Log
 from mrtuner.bench.load.pgbench import (
     PATIENCE_S,
     Load,
@@ -30,6 +29,7 @@ from mrtuner.bench.load.pgbench import (
     split_secrets,
     try_out,
 )
+from mrtuner.bench.load.pgbench_output import Log
 from mrtuner.bench.load.programs import CommandWorkload, Sysbench, filled
 from mrtuner.bench.plan.model import GridCell, Workload
 from mrtuner.errors import BadValue, MissingPart, MrTunerError

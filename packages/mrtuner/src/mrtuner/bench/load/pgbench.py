@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from mrtuner.bench.load.output import LatencySummary, Log, complaint, digest, read_summary
+from mrtuner.bench.load.pgbench_output import LatencySummary, Log, complaint, read_log, read_summary
 from mrtuner.bench.server import guard
 from mrtuner.described import Doc
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
@@ -126,7 +126,7 @@ def run(
         patience = load.seconds + load.overtime
         printed = _call(program or find_pgbench(), options, dsn, timeout=patience)
         wall, cpu = time.monotonic() - began, children_cpu() - cpu_before
-        log = digest(_lines(logs), sampling)
+        log = read_log(_lines(logs), sampling)
     summary = read_summary(printed)
     measured = LoadRun(
         transactions=summary.transactions,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mrtuner.change.journal import Journal, refuse_other
 from mrtuner.change.record import Change, Outcome
 from mrtuner.change.settings import live
-from mrtuner.change.settings.draft import draft, off, start_after, undo_draft
+from mrtuner.change.settings.draft import draft, off, start_after
 from mrtuner.change.settings.live import Identity, InForce
 from mrtuner.change.settings.next_start import next_start, written
 from mrtuner.change.settings.plan import LeftAlone, SettingsPlan, SettingStep, Wanted, plan
@@ -25,6 +25,7 @@ from mrtuner.change.settings.settings_transaction import SettingsTransaction
 from mrtuner.change.settings.standbys import Standby, behind, raised
 from mrtuner.change.settings.start_check import check_start
 from mrtuner.change.settings.stopped import StoppedUndo
+from mrtuner.change.settings.undo_draft import undo_draft
 from mrtuner.change.transaction import Observer, StepName, unobserved
 from mrtuner.errors import MAY_BE_DOWN, ConnectError, Refused, UsageError
 from mrtuner.postgres.connect import connect, masked, resolved

@@ -1,4 +1,4 @@
-"""The change that a plan, or an undo, calls for: each entry as it is now and as it will be.
+"""The change that a plan calls for: each entry as it is now and as it will be.
 
 A draft is made after every check that can be made beforehand; drafting changes nothing.
 """
@@ -6,7 +6,6 @@ A draft is made after every check that can be made beforehand; drafting changes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,14 +40,14 @@ def draft(
     """The change that a plan calls for, after every check that can be made beforehand."""
     names = [step.name for step in plan.steps]
     restarts = bool(plan.restart) and restart.run is not None
-    _require_permission(conn, names, conf_dir)
+    require_permission(conn, names, conf_dir)
     refuse_broken_files(conn, names, restarts)
     rows = live.in_force(conn, names)
     _refuse_stale(plan, rows, written(conn, names))
     if conf_dir is not None:
         return _include_draft(who, plan, restarts, conf_dir)
-    before = _entries_now(conn, rows)
-    return _change(conn, who, _entries(plan, before), restarts)
+    before = entries_now(conn, rows)
+    return by_alter_system(conn, who, _entries(plan, before), restarts)
 
 
 def start_after(conn: Connection, change: Change) -> NextStart:
@@ -68,7 +67,7 @@ def _entry(step: SettingStep, before: str | None, after: str | None) -> Paramete
     )
 
 
-def _require_permission(conn: Connection, names: Sequence[str], conf_dir: Path | None) -> None:
+def require_permission(conn: Connection, names: Sequence[str], conf_dir: Path | None) -> None:
     if conf_dir is None:
         live.require_alter_system(conn, names)
     live.require_reload(conn)
@@ -79,7 +78,7 @@ def _require_permission(conn: Connection, names: Sequence[str], conf_dir: Path |
         )
 
 
-def _change(
+def by_alter_system(
     conn: Connection, who: Identity, steps: tuple[ParameterChange, ...], restarts: bool
 ) -> Change:
     """A change by ALTER SYSTEM. Of postgresql.auto.conf, only its own entries are recorded."""
@@ -108,7 +107,7 @@ def _is_local(conn: Connection, who: Identity) -> bool:
 def _include_draft(who: Identity, plan: SettingsPlan, restarts: bool, conf_dir: Path) -> Change:
     """A change of the include file; settings of earlier changes stay in it."""
     file = conf_dir.resolve() / INCLUDE_FILE
-    text = _include_text(file)
+    text = include_text(file)
     before = entries(text or "")
     wanted = {step.name: step.value for step in plan.steps}
     return Change(
@@ -126,7 +125,7 @@ def _include_draft(who: Identity, plan: SettingsPlan, restarts: bool, conf_dir: 
     )
 
 
-def _include_text(file: Path) -> str | None:
+def include_text(file: Path) -> str | None:
     """The include file's text, journalled to restore it exactly; None if there is no file."""
     text = read_text(file)
     if secret := sorted(SECRET.intersection(entries(text or ""))):
@@ -140,7 +139,7 @@ def _include_text(file: Path) -> str | None:
 _HEADER = "# Written by mrtuner apply; `mrtuner undo` restores what was here before.\n"
 
 
-def _entries_now(conn: Connection, rows: Mapping[str, InForce]) -> dict[str, str]:
+def entries_now(conn: Connection, rows: Mapping[str, InForce]) -> dict[str, str]:
     """The entries of postgresql.auto.conf for these names; missing ones are left out."""
     lines = live.file_lines(conn)
     if lines is not None:
@@ -187,103 +186,7 @@ def _refuse_stale(
         )
 
 
-def undo_draft(
-    conn: Connection, who: Identity, done: Change, restart: Restart, force: bool
-) -> tuple[Change, dict[str, str]]:
-    """The change that undoes another, and what it leaves in force until a restart."""
-    conf_dir = Path(done.file or "").parent if done.method == "include file" else None
-    names = done.names
-    _require_permission(conn, names, conf_dir)
-    rows = live.in_force(conn, names)
-    restarts = restart.run is not None and _needs_restart(done, rows)
-    refuse_broken_files(conn, names, restarts)
-    if done.method == "include file":
-        found = _undo_include_draft(who, done, rows, force)
-    else:
-        now = _entries_now(conn, rows)
-        if not force:
-            _refuse_changed(done, rows, now)
-        found = _change(conn, who, _turned(done, rows, now), restarts)
-    found = replace(found, undoes=done.id, restarts=restarts)
-    return found, {} if restarts else _mixture(done, rows)
-
-
-def _undo_include_draft(
-    who: Identity, done: Change, rows: Mapping[str, InForce], force: bool
-) -> Change:
-    now = _include_text(Path(done.file or ""))
-    if now not in (done.text_after, done.text_before) and not force:
-        raise Refused(
-            f"{done.file} was changed since",
-            "Undo those changes first, or overwrite them with --force.",
-        )
-    return replace(
-        done,
-        started=who.started,
-        address=who.address,
-        entries=_turned(done, rows, entries(now or "")),
-        text_before=now,
-        text_after=done.text_before,
-    )
-
-
-def _refuse_changed(done: Change, rows: Mapping[str, InForce], now: Mapping[str, str]) -> None:
-    changed = [
-        f"{one.name} (now {now.get(one.name.lower(), 'not set')}, MrTuner set {one.after})"
-        for one in done.entries
-        if not any(
-            _same_entry(rows.get(one.name), text, now.get(one.name.lower()))
-            for text in (one.after, one.before)  # as before already: nobody is overwritten
-        )
-    ]
-    if changed:
-        raise Refused(
-            f"settings were changed since: {', '.join(changed)}",
-            "Restore them first, or overwrite them with --force.",
-        )
-
-
-def _same_entry(row: InForce | None, a: str | None, b: str | None) -> bool:
-    if a is None or b is None or row is None:
-        return a == b
-    return row.same(a, b)
-
-
-def _turned(
-    done: Change, rows: Mapping[str, InForce], now: Mapping[str, str]
-) -> tuple[ParameterChange, ...]:
-    """Entries that lead from the present values back to those before the change.
-
-    What the server no longer knows, as it has no such library any more, has an entry all the same.
-    """
-    return tuple(
-        replace(
-            one,
-            before=now.get(one.name.lower()),
-            after=one.before,
-            in_force=rows[one.name].setting if one.name in rows else "",
-        )
-        for one in done.entries
-        if one.name in rows or now.get(one.name.lower()) != one.before
-    )
-
-
-def _needs_restart(done: Change, rows: Mapping[str, InForce]) -> bool:
-    return any(off(one, rows) for one in done.entries if one.restart)
-
-
 def off(one: ParameterChange, rows: Mapping[str, InForce]) -> bool:
     """Whether the value in force differs from the one before the change, and a file decides it."""
     row = rows.get(one.name)
     return row is not None and not row.commanded and row.setting != one.in_force
-
-
-def _mixture(done: Change, rows: Mapping[str, InForce]) -> dict[str, str]:
-    """The values in force after an undo without a restart, if old and new mix; else empty."""
-    if not _needs_restart(done, rows) or all(one.restart for one in done.entries):
-        return {}
-    known = [(one, rows[one.name]) for one in done.entries if one.name in rows]
-    return {
-        one.name: with_unit(row.setting if one.restart else one.in_force, row.vartype, row.unit)
-        for one, row in known
-    }

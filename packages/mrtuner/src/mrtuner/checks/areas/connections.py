@@ -9,7 +9,7 @@ from mrtuner.checks.areas.locks import described, require_tracked
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import PasswordExpiry, SessionGroup, State
 from mrtuner.findings import Command, Finding, Severity
-from mrtuner.postgres.named_queries import SEE_STATS
+from mrtuner.postgres.missing_grants import SEE_STATS
 from mrtuner.postgres.reserved import RESERVED
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier

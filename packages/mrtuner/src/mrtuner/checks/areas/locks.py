@@ -9,7 +9,7 @@ from typing import Final
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import Session, State
 from mrtuner.findings import Command, Finding, Severity
-from mrtuner.postgres.blocking import STOPPING, roots
+from mrtuner.postgres.lock_queue_roots import STOPPING, roots
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import literal
 from mrtuner.wording import as_name, cut, enumerated, plural

@@ -16,7 +16,8 @@ from mrtuner.history.recording.program import Place, Rows
 from mrtuner.history.recording.source import HIDES, Source, Type
 from mrtuner.postgres.connect import accept_any_bytes
 from mrtuner.postgres.local import postmaster
-from mrtuner.postgres.named_queries import refused, rows_of, with_schema
+from mrtuner.postgres.missing_grants import refused
+from mrtuner.postgres.named_queries import rows_of, with_schema
 from mrtuner.postgres.sql import query
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""Which files go: those past their retention, and the oldest where the store may not grow."""
+"""Which files go: those past their retention, and the oldest where the store may not grow.
+
+How long is declared by each source: its `keep` and `keep_rollup`, in `history/sources`.
+"""
 
 from __future__ import annotations
 

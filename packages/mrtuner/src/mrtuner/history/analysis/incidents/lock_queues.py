@@ -20,7 +20,7 @@ from mrtuner.history.analysis.incidents.samples import (
 )
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.reading import History
-from mrtuner.postgres.blocking import STOPPING, roots
+from mrtuner.postgres.lock_queue_roots import STOPPING, roots
 from mrtuner.units import pretty_duration
 from mrtuner.wording import as_name, cut, enumerated, plural
 

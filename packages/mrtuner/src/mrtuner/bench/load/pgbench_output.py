@@ -116,7 +116,7 @@ def complaint(stderr: str) -> str:
     return re.sub(r"^pgbench: (error|fatal): ", "", said)
 
 
-def digest(lines: Iterable[bytes], sampling: float = 1.0) -> Log:
+def read_log(lines: Iterable[bytes], sampling: float = 1.0) -> Log:
     """Condense log lines ``client number time script second microsecond …``; time in µs.
 
     `sampling` is the share of transactions logged: counts per second are scaled up by it.
