@@ -59,7 +59,7 @@ def test_the_result_comes_first_and_the_command_last(found: Path) -> None:
     )
     text = "\n".join(lines)
     assert "io_workers    8      +0.4 % (-1.0 % to +1.8 %): under 1 %" in text
-    assert "not measured: the budget of time or memory had no room" in text
+    assert "not measured, as the budget of time or memory had no room: wal_buffers" in text
     assert "the slowest 1 % of transactions take longer" in text
     assert "fsync" in text
 

@@ -14,9 +14,6 @@ from mrtuner.stats.comparison import compare
 from mrtuner.units import Bytes, pretty_bytes
 from mrtuner.wording import first_upper, plural
 
-_NOT_MEASURED: Final = "not measured: the budget of time or memory had no room"
-
-
 _ORIGINS: Final = {
     "default": "what initdb gives", "pgtune": "PgTune's values", "advice": "the advice",
 }  # fmt: skip
@@ -37,8 +34,10 @@ def lines(search: Search, look: Look, place: Path) -> Iterator[str]:
     yield from _differences(search, look)
     if search.ablation:
         yield from heading("What each setting is worth", look)
-        worths = [(one.name, one.value, worth(one)) for one in search.ablation]
-        yield from table(("setting", "value", "worth"), worths, look)
+        if worths := [(one.name, one.value, text) for one, text in worth(search)]:
+            yield from table(("setting", "value", "worth"), worths, look)
+        if text := unmeasured(search):
+            yield from paragraph(text, look)
     yield from _binding(search, look)
     yield from _settings(search, look)
     yield from _trials(search, look)
@@ -104,16 +103,24 @@ def costs(search: Search) -> Iterator[str]:
         yield f"recovery after a crash: {found.after.replay}; before {found.before.replay}"
 
 
-def worth(one: Worth) -> str:
-    """Return what a setting is worth, and whether that is shown."""
-    if one.measured is None:
-        return _NOT_MEASURED
-    text, low = interval(one.measured), one.measured.low
-    if one.little:
-        return f"{text}: under {WORTH * 100:g} %"
-    if low is None or low < 1 + WORTH:
-        return f"{text}: not shown to be worth {WORTH * 100:g} %"
-    return text
+def worth(search: Search) -> Iterator[tuple[Worth, str]]:
+    """Yield the settings of the winner that were measured, with what each is worth."""
+    for one in search.ablation:
+        if one.measured is None:
+            continue
+        text, low = interval(one.measured), one.measured.low
+        if one.little:
+            text = f"{text}: under {WORTH * 100:g} %"
+        elif low is None or low < 1 + WORTH:
+            text = f"{text}: not shown to be worth {WORTH * 100:g} %"
+        yield one, text
+
+
+def unmeasured(search: Search) -> str:
+    """Return which settings of the winner were not measured alone; empty if all were."""
+    names = [one.name for one in search.ablation if one.measured is None]
+    listed = ", ".join(names)
+    return f"not measured, as the budget of time or memory had no room: {listed}" if names else ""
 
 
 def gain(one: Trial) -> str:
