@@ -164,7 +164,8 @@ bench-small-volume: install
 bench-search: install
 	$(BIN)/python bench/searches.py $(ARGS)
 
-# Each value of each setting that a search may try, alone against the advice: some 40 minutes a load.
+# The ends of the range of each setting that a search may try, each alone against the advice: half an
+# hour a load.
 bench-search-grid: install
 	$(BIN)/python bench/search_grid.py --load analytic $(ARGS)
 

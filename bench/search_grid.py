@@ -1,4 +1,4 @@
-"""Each value of each setting that a search may try, alone against the advice.
+"""The ends of the range of each setting that a search may try, each alone against the advice.
 
     python bench/search_grid.py --load analytic --pairs 6 --records DIR --output grid.json
 

@@ -15,6 +15,7 @@ from mrtuner.search.model import (
     Settings,
     differences,
 )
+from mrtuner.search.schedule import LONG_RUN
 from mrtuner.search.space import Server
 from mrtuner.stats.comparison import Verdict
 from mrtuner.wording import enumerated, plural, plural_was
@@ -25,15 +26,13 @@ _NAMED: Final = 3
 
 def conclude(search: Search, server: Server, costs: Callable[[Settings], Costs]) -> SearchResult:
     """Return the result of a search whose measurements are done."""
-    seen = search.confirmation
-    if seen is None or seen.verdict is not Verdict.BETTER:
+    won = winner(search)
+    if won is None or (search.long_runs is not None and search.long_runs.refused):
         return SearchResult(
-            found=False, headline=_nothing(search), settings={}, differences=(), measured=seen,
-            before=costs(search.advice), after=None,
+            found=False, headline=_nothing(search), settings={}, differences=(),
+            measured=search.confirmation, before=costs(search.advice), after=None,
         )  # fmt: skip
-    side = search.side(search.candidate or 0)
-    if search.reduced is not None and _as_good(search.reduced, seen):
-        side, seen = search.reduced_side, search.reduced
+    side, seen = won
     changed = differences(search.advice, side, server.default)
     return SearchResult(
         found=True,
@@ -47,6 +46,16 @@ def conclude(search: Search, server: Server, costs: Callable[[Settings], Costs])
         ),
         measured=seen, before=costs(search.advice), after=costs(side),
     )  # fmt: skip
+
+
+def winner(search: Search) -> tuple[Settings, Measured] | None:
+    """Return what is better than the advice by fresh pairs, and these; None if nothing is."""
+    seen = search.confirmation
+    if seen is None or seen.verdict is not Verdict.BETTER:
+        return None
+    if search.reduced is not None and _as_good(search.reduced, seen):
+        return search.reduced_side, search.reduced
+    return search.side(search.candidate or 0), seen
 
 
 def _as_good(reduced: Measured, winner: Measured) -> bool:
@@ -70,6 +79,12 @@ def interval(seen: Measured) -> str:
     return f"{percent(seen.ratio)} ({percent(seen.low)} to {percent(seen.high)})"
 
 
+def long_runs(seen: Measured) -> str:
+    """Return what long runs showed: ``2 pairs of 45 s it was -21.0 %: …``."""
+    what = seen.refused[0] if seen.refused else f"it was {percent(seen.ratio)} as well"
+    return f"{plural(seen.pairs, 'pair')} of {LONG_RUN} s {what}"
+
+
 def percent(ratio: float) -> str:
     """Return a ratio as a gain: ``+8.1 %``."""
     return f"{(ratio - 1) * 100:+.1f} %"
@@ -90,6 +105,11 @@ def _nothing(search: Search) -> str:
     seen, tried = search.confirmation, plural(len(search.trials), "trial")
     if seen is None:
         return f"nothing better than {search.start} was found: {_unmeasured(search)}"
+    if search.long_runs is not None and search.long_runs.refused:
+        return (
+            f"nothing better than {search.start} is confirmed: {interval(seen)} in fresh "
+            f"pairs, but in {long_runs(search.long_runs)}"
+        )
     if seen.refused:
         return (
             f"nothing better than {search.start} is confirmed: {interval(seen)} in fresh "

@@ -290,6 +290,12 @@ class Search:
     reduced: Annotated[
         Measured | None, Doc("without those that are worth less than 1 %, against the advice")
     ] = None
+    long_runs: Annotated[
+        Measured | None,
+        Doc(
+            "what won against the advice in long runs, where the load may write; null: not measured"
+        ),
+    ] = None
     result: Annotated[SearchResult | None, Omissible("null until the search is finished")] = None
 
     @property

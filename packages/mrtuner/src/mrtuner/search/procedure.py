@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from mrtuner.errors import ConnectError, MrTunerError, NotPutBack, Refused, interrupted
 from mrtuner.search import model, race
-from mrtuner.search.conclusion import conclude, percent
+from mrtuner.search.conclusion import conclude, winner
 from mrtuner.search.model import Costs, Measured, Origin, Search, Settings, Trial, Worth
 from mrtuner.search.optimiser import Optimiser, Proposal
 from mrtuner.search.race import Raced
@@ -101,6 +101,7 @@ class Procedure:
         if found.confirmation is not None and found.confirmation.verdict is Verdict.BETTER:
             self._if_it_runs(self._take_back, "what the settings are worth one by one")
             self._if_it_runs(self._reduce, "what is left without those worth little")
+            self._in_long_runs()
         found.result = conclude(found, self.server, self.costs)
         self.keep(found)
         return found
@@ -344,34 +345,34 @@ class Procedure:
         pairs = fresh_pairs(max(left, planned.budget * planned.confirmation), self._pair(side))
         self.tell(f"trial {candidate} against {search.start}: {pairs} fresh pairs")
         raced = self.measuring.race(search.advice, side, pairs, _never, "confirmation")
-        search.confirmation = self._in_long_runs(side, _measured(raced))
+        search.confirmation = _measured(raced)
         if search.confirmation is None:
             search.unknown += [f"the confirmation of trial {candidate}: {w}" for w in raced.refused]
         self.keep(search)
 
-    def _in_long_runs(self, side: Settings, seen: Measured | None) -> Measured | None:
-        """Return what fresh pairs showed, with no verdict if a winner is slower in long runs.
+    def _in_long_runs(self) -> None:
+        """Race what won with the advice in long runs, and record why it does not hold there.
 
         Writes that are put off are no gain, and the charge for a checkpoint does not catch them.
         """
-        if seen is None or seen.verdict is not Verdict.BETTER or not self.measuring.postpones:
-            return seen
-        start = self.search.start
-        self.tell(f"it won; against {start} in {LONG_PAIRS} pairs of {LONG_RUN} s as well")
-        raced = self.measuring.race(self.search.advice, side, LONG_PAIRS, _never, LONG_RUNS)
-        seen = replace(seen, seconds=round(seen.seconds + raced.seconds, 1))
-        long = f"in runs of {LONG_RUN} s it was"
-        if not raced.pairs:
-            why = "; ".join(raced.refused) or "none could be compared"
-            return replace(
-                seen, verdict=Verdict.UNDECIDED, refused=(f"{long} not measured: {why}",)
+        search, won = self.search, winner(self.search)
+        if won is None or search.long_runs is not None or not self.measuring.postpones:
+            return
+        self.tell(f"it won; against {search.start} in {LONG_PAIRS} pairs of {LONG_RUN} s as well")
+        why = f"{LONG_PAIRS} pairs of {LONG_RUN} s could not be compared"
+        try:
+            raced = self.measuring.race(search.advice, won[0], LONG_PAIRS, _never, LONG_RUNS)
+        except MrTunerError as error:
+            if isinstance(error, self._ends) or interrupted(error):
+                raise
+            raced, why = Raced(pairs=()), error.message
+        if (seen := _measured(raced)) is not None and seen.pairs == LONG_PAIRS:
+            search.long_runs = replace(seen, refused=race.put_off(raced))
+        elif search.confirmation is not None:
+            search.confirmation = replace(
+                search.confirmation, verdict=Verdict.UNDECIDED, refused=(f"in long runs: {why}",)
             )
-        gained = compare(raced.pairs).ratio
-        shown = f"{long} {percent(gained)} in {plural(len(raced.pairs), 'pair')}"
-        if gained < 1:
-            why = f"{shown}: short runs do not show what is put off"
-            return replace(seen, verdict=Verdict.UNDECIDED, refused=(why, *seen.refused))
-        return replace(seen, cautions=(shown, *seen.cautions))
+        self.keep(search)
 
     def _if_it_runs(self, step: Callable[[], None], what: str) -> None:
         """Carry out a step; if it fails, say so: the winner is confirmed all the same."""
@@ -433,7 +434,7 @@ class Procedure:
         pairs = fresh_pairs(planned.budget * planned.reduced, self._pair(side))
         self.tell(f"without {', '.join(little)} against {search.start}: {pairs} fresh pairs")
         raced = self.measuring.race(search.advice, side, pairs, _never, "reduced")
-        search.reduced = self._in_long_runs(side, _measured(raced))
+        search.reduced = _measured(raced)
         self.keep(search)
 
 

@@ -13,6 +13,7 @@ from math import log
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
+from mrtuner.search.conclusion import percent
 from mrtuner.stats.comparison import FEWEST_PAIRS, Pair, Verdict, compare
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ _SLOW, _SLOW_PAIRS = 1.5, 2
 _LOSING: Final = 2
 #: Transactions that may fail where those of the best so far do not.
 _ERRORS: Final = 0.001
+#: Below this share of the advice in long runs, or if slower in each pair, a winner is none.
+_PUT_OFF: Final = 0.97
 _UPPER, _LOWER = 0.10, 0.20  # alpha of two-sided intervals: one-sided 95 % and 90 %
 
 
@@ -41,6 +44,7 @@ class Raced:
     failed: Pair = (0.0, 0.0)  # shares of transactions that failed
     verdict: Verdict = Verdict.UNDECIDED
     refused: tuple[str, ...] = ()  # why there is no verdict
+    disturbed: tuple[str, ...] = ()  # of these, what other programs took
     cautions: tuple[str, ...] = ()  # what weakens it
     evidence: tuple[BindingEvidence, ...] = field(default=())  # of the first side
     unknown: tuple[str, ...] = ()  # why pairs do not count, one for each
@@ -78,6 +82,16 @@ def harm(raced: Raced) -> tuple[str, ...]:
         return (why,)
     if raced.slowest and (slower := compare(raced.slowest).ratio) > _SLOW:
         return (f"its p99 latency was {slower:.2g} times that of what it raced",)
+    return ()
+
+
+def put_off(raced: Raced) -> tuple[str, ...]:
+    """Return why a winner of short runs does not hold in long ones: none, or one reason."""
+    if why := raced.disturbed[:1] or harm(raced):
+        return why
+    gained = compare(raced.pairs).ratio
+    if all(b < a for a, b in raced.pairs) or gained < _PUT_OFF:
+        return (f"it was {percent(gained)}: short runs do not show what is put off",)
     return ()
 
 

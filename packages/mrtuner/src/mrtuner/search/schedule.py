@@ -32,14 +32,14 @@ _WARMUP: Final = 3
 #: did before a window is reported up to a second later.
 _LIVE_RUNS, _SETTLING, _TRIALS_LIVE, _LEAST_LIVE = 3, 2, 4, 300.0
 _SHORTEST_LIVE, _LONGEST_LIVE = 5, 60
-#: What wins in short runs is measured in some of this length [s] as well, if the load writes: the
-#: kernel holds writes back for some 20 s (docs, measured results: a search's short runs).
+#: What wins in short runs is measured in some of this length [s] as well, if the load may write:
+#: the kernel holds writes back for some 20 s (docs, measured results: flushes and buffers).
 LONG_RUN, LONG_PAIRS = 45, 2
 #: Seconds that a run takes besides: two checkpoints, connections, switching settings.
 _BESIDE: Final = 1.0
 #: After filling, the load runs for this share of the budget first, up to two minutes; a server that
-#: still gains more than this from one half to the next goes on until then.
-_WARMING, LONGEST_WARMING = 0.03, 120
+#: still gains more than this from one half to the next goes on, up to twice as long or two minutes.
+_WARMING, _LONGEST_WARMING = 0.03, 120
 _STILL_GAINS: Final = 0.05
 #: More pairs cost time that longer windows use better.
 _MOST_PAIRS: Final = 30
@@ -86,18 +86,25 @@ def schedule(budget: float, *, live: bool = False, rate: float | None = None) ->
 
 def warming(planned: Schedule) -> int:
     """Return how long the load runs before the first pair [s], at least, besides the budget."""
-    return min(LONGEST_WARMING, max(planned.window, round(planned.budget * _WARMING)))
+    return min(_LONGEST_WARMING, max(planned.window, round(planned.budget * _WARMING)))
 
 
-def warm(throughputs: Sequence[float]) -> bool:
-    """Whether the last of some equal stretches of a warm-up gained little on the one before.
+def warm(throughputs: Sequence[float], took: float, seconds: int) -> bool:
+    """Whether a warm-up of equal stretches, planned for some `seconds`, has lasted long enough.
 
-    >>> warm([900.0]), warm([900.0, 1100.0]), warm([900.0, 1100.0, 1120.0])
+    It has two at least, and more while the last gained much on the one before. `took` [s] is what
+    they took in all.
+
+    >>> warm([900.0], 30, 60), warm([900.0, 1100.0], 60, 60), warm([900.0, 1100.0, 1120.0], 90, 60)
     (False, False, True)
+    >>> warm([900.0, 1100.0], 120, 60)
+    True
     """
     if len(throughputs) < 2:
         return False
-    return throughputs[-1] <= (1 + _STILL_GAINS) * throughputs[-2]
+    longest = max(2 * seconds, _LONGEST_WARMING)
+    gains = throughputs[-1] > (1 + _STILL_GAINS) * throughputs[-2]
+    return not gains or took + seconds / 2 > longest
 
 
 class TimedRace(NamedTuple):
@@ -119,6 +126,14 @@ def pair_seconds(planned: Schedule, done: Iterable[TimedRace], *, restarts: bool
     else:
         took = _expected(planned)
     return max(took, float(planned.runs * planned.window))
+
+
+def _long_runs(planned: Schedule) -> str:
+    more = LONG_PAIRS * (_expected(planned) + planned.runs * (LONG_RUN - planned.window))
+    return (
+        f"; if it wins and the load may write, {LONG_PAIRS} of {LONG_RUN} s, {ceil(more / 60)} min "
+        "beyond the budget"
+    )
 
 
 def _expected(planned: Schedule) -> float:
@@ -153,7 +168,7 @@ def forecast(planned: Schedule) -> list[str]:
         f"{planned.search:.0%} for the noise, the baselines and about {plural(trials, 'trial')}, "
         f"each of {planned.pairs} pairs with {against}; those that lose end early",
         f"{planned.confirmation:.0%} for the winner against the {what}: about {fresh} fresh pairs"
-        + ("" if live else f"; if it wins and the load writes, {LONG_PAIRS} of {LONG_RUN} s more"),
+        + ("" if live else _long_runs(planned)),
         f"{planned.ablation:.0%} for what each of its settings is worth",
         f"{planned.reduced:.0%} for what is left without those worth under 1 %: about "
         f"{fresh_pairs(planned.reduced * planned.budget, pair)} fresh pairs",

@@ -37,7 +37,7 @@ from mrtuner.search.goal import NO_P99, measure_of
 from mrtuner.search.procedure import LONG_RUNS
 from mrtuner.search.profile import evidence, most_images, of_run
 from mrtuner.search.race import Raced
-from mrtuner.search.schedule import LONG_RUN, LONGEST_WARMING, warm, warming
+from mrtuner.search.schedule import LONG_RUN, warm, warming
 from mrtuner.search.space import Server
 from mrtuner.stats.comparison import Pair, Verdict, compare
 from mrtuner.units import Bytes, GiB
@@ -317,10 +317,11 @@ class Measurements:
                 inside = files.dsn(self.cell, scratch.in_database(own.dsn, DATABASE))
                 if try_out:
                     driver.try_out(inside)
-                half, took, throughputs = ceil(seconds / 2), 0.0, list[float]()
-                while not warm(throughputs) and took + half <= LONGEST_WARMING:
+                took, throughputs = 0.0, list[float]()
+                while not warm(throughputs, took, seconds):
                     # Another seed each time: the same keys again would be found in the caches.
-                    ran, _ = driver.run(inside, half, plan.seed + len(throughputs))
+                    again = plan.seed + len(throughputs)
+                    ran, _ = driver.run(inside, ceil(seconds / 2), again)
                     throughputs.append(ran.tps)
                     took += ran.wall
 
@@ -403,8 +404,8 @@ class Measurements:
         judged = next(iter(verdicts(record)), None)  # None without a pair that has a ratio
         few = judged is not None and self.cell.rate != "" and judged.measure != "p99 latency"
         refused = (NO_P99,) if few else () if judged is None else judged.refused
-        if title in _JUDGED:
-            refused += tuple(disturbed(record))
+        others = tuple(disturbed(record)) if title in _JUDGED else ()
+        refused += others
         halves = [
             self._raced([one for one in record.samples if (2 * one.block > exchanged) is later])
             for later in (False, True)
@@ -413,6 +414,7 @@ class Measurements:
             raced,
             verdict=Verdict.UNDECIDED if judged is None or refused else judged.verdict,
             refused=refused,
+            disturbed=others,
             cautions=(
                 *(() if judged is None else judged.cautions),
                 *(unlike_servers(*(one.pairs for one in halves)) if exchanged else ()),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.present.text import Look, heading, paragraph, table
-from mrtuner.search.conclusion import interval, percent
+from mrtuner.search.conclusion import interval, long_runs, percent
 from mrtuner.search.model import WORTH, Search, SearchedLoad, SearchedSetting, Trial, Worth
 from mrtuner.stats.comparison import compare
 from mrtuner.units import Bytes, pretty_bytes
@@ -52,6 +52,8 @@ def verdict(search: Search) -> str:
         return "Unfinished"
     if search.result.found:
         return "Confirmed"
+    if search.long_runs is not None and search.long_runs.refused:
+        return "Not confirmed"
     seen = search.result.measured
     return "No verdict" if seen is None or seen.refused else "Nothing found"
 
@@ -82,6 +84,8 @@ def notes(search: Search) -> Iterator[str]:
     seen = search.result.measured if search.result else None
     if seen is not None:
         yield from (f"no verdict: {why}" for why in seen.refused)
+        if search.long_runs is not None:
+            yield f"in {long_runs(search.long_runs)}"
         yield from seen.cautions
     for one in search.evidence:
         if one.value is None:

@@ -307,7 +307,7 @@ class Clock:
 
     def __init__(self, made: Search, shown: Progress | None, tell: Tell) -> None:
         self.budget, self.shown, self.tell = made.schedule.budget, shown, tell
-        once = (made.calibration, made.confirmation, made.reduced)
+        once = (made.calibration, made.confirmation, made.reduced, made.long_runs)
         done = (*made.trials, *once, *(one.measured for one in made.ablation))
         self.spent = sum(one.seconds for one in done if one is not None)
         self.began = time.monotonic()
