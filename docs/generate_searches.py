@@ -52,7 +52,8 @@ _GRID: Final = """
 ## What a search could have found
 
 {load}: the ends of the range of each setting that a search may try, and its special values, as far
-as the memory budget allows, alone against the advice, on PostgreSQL {postgres} with {clients} clients, in {pairs} interleaved pairs of {window} s. The bounds hold for
+as the memory budget allows, alone against the advice, on PostgreSQL {postgres}
+with {clients} clients, in {pairs} interleaved pairs of {window} s. The bounds hold for
 all {cells} cells together with 95 % (Bonferroni; the spread of {spread} is pooled over the cells).
 **{verdict}**
 Settings that gain only together are not in it.
