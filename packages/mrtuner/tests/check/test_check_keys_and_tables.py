@@ -536,6 +536,37 @@ def test_an_index_of_a_constraint_is_attached_to_those_of_constraints_alone(
     assert not found(cluster, "invalid-index")
 
 
+@pytest.mark.parametrize("major", [13, 18])
+def test_what_a_failed_reindex_left_is_built_again_if_it_was_attached_since(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """REINDEX waits for the writer until its time is up; CREATE INDEX takes what it left."""
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE p (id int) PARTITION BY LIST (id)",
+        "CREATE TABLE p1 PARTITION OF p DEFAULT", "CREATE INDEX p_i ON p (id)",
+    )  # fmt: skip
+    with psycopg.connect(cluster.dsn()) as writer:
+        writer.execute("INSERT INTO p VALUES (1)")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            sql(
+                cluster.dsn(), "SET statement_timeout = '2s'",
+                "REINDEX INDEX CONCURRENTLY p1_id_idx",
+            )  # fmt: skip
+    (one,) = found(cluster, "invalid-index")
+    assert one.commands == ('DROP INDEX CONCURRENTLY "public"."p1_id_idx_ccnew";',)
+    sql(cluster.dsn(), "DROP INDEX p_i", "CREATE INDEX p_i ON p (id)")
+    with pytest.raises(psycopg.errors.DependentObjectsStillExist):
+        sql(cluster.dsn(), "DROP INDEX p1_id_idx_ccnew")
+    both = {one.text: one for one in found(cluster, "invalid-index")}
+    left = both.pop("index public.p1_id_idx_ccnew of p1 is invalid")
+    assert left.commands == ('REINDEX INDEX CONCURRENTLY "public"."p1_id_idx_ccnew";',)
+    assert list(both) == ["index public.p_i of p is invalid, although each partition has its own"]
+    run(cluster, left)
+    assert [one.text for one in found(cluster, "invalid-index")] == list(both)
+
+
 # --- replica identities
 
 

@@ -207,6 +207,7 @@ class Index:
     enforces: bool  # unique, a constraint, the replica identity, or what a table is clustered on
     constraint: bool  # it is that of a UNIQUE constraint
     same_as: str | None  # another index with the same columns, which enforces as much
+    attached: bool  # to that of a partitioned table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
