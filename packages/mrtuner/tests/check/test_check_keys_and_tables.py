@@ -567,6 +567,34 @@ def test_what_a_failed_reindex_left_is_built_again_if_it_was_attached_since(
     assert [one.text for one in found(cluster, "invalid-index")] == list(both)
 
 
+@pytest.mark.parametrize("major", [14, 18])
+def test_a_partition_that_is_half_detached_lacks_no_index(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """DETACH CONCURRENTLY waits for the reader until its time is up, and q2 is pending."""
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE q (id int) PARTITION BY LIST (id)",
+        *(f"CREATE TABLE q{n} PARTITION OF q FOR VALUES IN ({n})" for n in (1, 2)),
+        "CREATE INDEX q_i ON ONLY q (id)", "CREATE INDEX q1_i ON q1 (id)",
+        "ALTER INDEX q_i ATTACH PARTITION q1_i",
+    )  # fmt: skip
+    (one,) = found(cluster, "invalid-index")
+    assert one.text.endswith("1 partition without it: q2")
+    with psycopg.connect(cluster.dsn()) as reader:
+        reader.execute("SELECT FROM q")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            sql(
+                cluster.dsn(), "SET statement_timeout = '2s'",
+                "ALTER TABLE q DETACH PARTITION q2 CONCURRENTLY",
+            )  # fmt: skip
+    (one,) = found(cluster, "invalid-index")
+    assert one.commands == ('ALTER INDEX "public"."q_i" ATTACH PARTITION "public"."q1_i";',)
+    run(cluster, one)
+    assert not found(cluster, "invalid-index")
+
+
 # --- replica identities
 
 

@@ -20,6 +20,8 @@ JOIN pg_catalog.pg_inherits AS h ON h.inhparent = t.oid
 JOIN pg_catalog.pg_class AS p ON p.oid = h.inhrelid AND p.relkind IN ('r', 'p', 'f')
 JOIN pg_catalog.pg_namespace AS pn ON pn.oid = p.relnamespace
 LEFT JOIN LATERAL (
+     -- To a partition that DETACH CONCURRENTLY has left halfway, no index can be attached.
+     AND NOT h.inhdetachpending -- since 14
     SELECT cn.nspname AS schema, c.relname AS name, c.relkind AS kind, o.indisvalid AS valid
     FROM pg_catalog.pg_inherits AS u
     JOIN pg_catalog.pg_index AS o ON o.indexrelid = u.inhrelid
