@@ -223,6 +223,7 @@ class PartitionedIndex:
     unique: bool
     #: Schema and name of an index that is attached, and whether it is valid; None: none is.
     attached: tuple[str, str, bool] | None
+    top: tuple[str, str]  # schema and name of the index to which it is attached, or its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
