@@ -440,7 +440,7 @@ def test_an_index_that_was_attached_while_invalid_leaves_the_whole_invalid(
     both = {one.text: one for one in found(cluster, "invalid-index")}
     assert both.keys() == {told, "index public.p1_id of p1 is invalid"}
     assert both[told].severity == "to do"
-    assert both[told].remedy[0] == "Rebuild those of partitions first: public.p1_id"
+    assert both[told].remedy[0] == "Rebuild partitions' indexes first: public.p1_id"
     sql(cluster.dsn(), "DELETE FROM p1 WHERE ctid = '(0,1)'")
     run(cluster, both["index public.p1_id of p1 is invalid"])
     (one,) = found(cluster, "invalid-index")
@@ -506,7 +506,7 @@ def test_a_server_whose_attach_changes_nothing_is_updated_first(
     state = read(embedded.dsn(), gather.flags(memory="8GB"))
     whole = PartitionedIndex(
         schema="public", table="p", name="p_id", enforces=False, lacking=[], unique=False,
-        attached=("public", "p1_id", True),
+        attached=("public", "p1_id", True), top=("public", "p_id"),
     )  # fmt: skip
     server = replace(state.server, version_num=version_num)
     again = replace(state, server=server, partitioned_indexes=(whole,))
@@ -532,6 +532,124 @@ def test_an_index_of_a_constraint_is_attached_to_those_of_constraints_alone(
     sql(cluster.dsn(), "ALTER TABLE p1 ADD PRIMARY KEY USING INDEX p1_u")
     (one,) = found(cluster, "invalid-index")
     assert one.commands == ('ALTER INDEX "public"."p_pkey" ATTACH PARTITION "public"."p1_u";',)
+    run(cluster, one)
+    assert not found(cluster, "invalid-index")
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_key_whose_last_lacking_partition_is_gone_is_invalid_still(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """On 13, its index cannot be dropped: the constraint is, and added again."""
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE p (id int NOT NULL) PARTITION BY LIST (id)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1)", "ALTER TABLE p1 ADD PRIMARY KEY (id)",
+        "CREATE TABLE p2 PARTITION OF p FOR VALUES IN (2)",
+        'ALTER TABLE ONLY p ADD CONSTRAINT "Key" PRIMARY KEY (id)',
+        'ALTER INDEX "Key" ATTACH PARTITION p1_pkey', "DROP TABLE p2", "INSERT INTO p VALUES (1)",
+    )  # fmt: skip
+    (one,) = found(cluster, "invalid-index")
+    assert (one.severity, one.text) == (
+        "to do", "index public.Key of p is invalid, although each partition has its own"
+    )  # fmt: skip
+    if major == 13:
+        assert one.remedy[0].startswith("Version 13 leaves it invalid: drop the constraint of ")
+        told = sql(cluster.dsn(), *one.commands)
+        assert told == [("p", "Key", "PRIMARY KEY (id)")]
+        sql(
+            cluster.dsn(),
+            'ALTER TABLE p DROP CONSTRAINT "Key", ADD CONSTRAINT "Key" PRIMARY KEY (id)',
+        )
+    else:
+        run(cluster, one)
+    assert not found(cluster, "invalid-index")
+    sql(cluster.dsn(), "INSERT INTO p VALUES (1) ON CONFLICT (id) DO NOTHING")
+
+
+def test_of_attached_indexes_13_replaces_the_topmost(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(13)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE r (id int) PARTITION BY LIST (id)",
+        "CREATE TABLE s PARTITION OF r DEFAULT PARTITION BY LIST (id)",
+        "CREATE TABLE t PARTITION OF s DEFAULT", "CREATE TABLE t1 PARTITION OF s FOR VALUES IN (1)",
+        "CREATE INDEX r_i ON ONLY r (id)", "CREATE INDEX s_i ON ONLY s (id)",
+        "CREATE INDEX t_i ON t (id)", "ALTER INDEX s_i ATTACH PARTITION t_i",
+        "ALTER INDEX r_i ATTACH PARTITION s_i", "DROP TABLE t1",
+    )  # fmt: skip
+    (one,) = found(cluster, "invalid-index")
+    assert one.text == "index public.s_i of s is invalid, although each partition has its own"
+    assert "drop public.r_i; its definition:" in one.remedy[0]
+    assert one.commands == ('SELECT pg_get_indexdef(\'"public"."r_i"\'::regclass);',)
+    with pytest.raises(psycopg.errors.DependentObjectsStillExist):
+        sql(cluster.dsn(), "DROP INDEX s_i")
+    sql(
+        cluster.dsn(),
+        "CREATE INDEX r_n ON ONLY r (id)", "CREATE INDEX s_n ON ONLY s (id)",
+        "CREATE INDEX t_n ON t (id)", "ALTER INDEX s_n ATTACH PARTITION t_n",
+        "ALTER INDEX r_n ATTACH PARTITION s_n", "DROP INDEX r_i",
+    )  # fmt: skip
+    assert not found(cluster, "invalid-index")
+    assert sql(cluster.dsn(), "SELECT count(*) FROM pg_index WHERE NOT indisvalid") == [(0,)]
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_what_a_failed_reindex_left_is_built_again_if_it_was_attached_since(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """REINDEX waits for the writer until its time is up; CREATE INDEX takes what it left."""
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE p (id int) PARTITION BY LIST (id)",
+        "CREATE TABLE p1 PARTITION OF p DEFAULT", "CREATE INDEX p_i ON p (id)",
+    )  # fmt: skip
+    with psycopg.connect(cluster.dsn()) as writer:
+        writer.execute("INSERT INTO p VALUES (1)")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            sql(
+                cluster.dsn(), "SET statement_timeout = '2s'",
+                "REINDEX INDEX CONCURRENTLY p1_id_idx",
+            )  # fmt: skip
+    (one,) = found(cluster, "invalid-index")
+    assert one.commands == ('DROP INDEX CONCURRENTLY "public"."p1_id_idx_ccnew";',)
+    sql(cluster.dsn(), "DROP INDEX p_i", "CREATE INDEX p_i ON p (id)")
+    with pytest.raises(psycopg.errors.DependentObjectsStillExist):
+        sql(cluster.dsn(), "DROP INDEX p1_id_idx_ccnew")
+    both = {one.text: one for one in found(cluster, "invalid-index")}
+    left = both.pop("index public.p1_id_idx_ccnew of p1 is invalid")
+    assert left.commands == ('REINDEX INDEX CONCURRENTLY "public"."p1_id_idx_ccnew";',)
+    assert list(both) == ["index public.p_i of p is invalid, although each partition has its own"]
+    run(cluster, left)
+    assert [one.text for one in found(cluster, "invalid-index")] == list(both)
+
+
+@pytest.mark.parametrize("major", [14, 18])
+def test_a_partition_that_is_half_detached_lacks_no_index(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """DETACH CONCURRENTLY waits for the reader until its time is up, and q2 is pending."""
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE q (id int) PARTITION BY LIST (id)",
+        *(f"CREATE TABLE q{n} PARTITION OF q FOR VALUES IN ({n})" for n in (1, 2)),
+        "CREATE INDEX q_i ON ONLY q (id)", "CREATE INDEX q1_i ON q1 (id)",
+        "ALTER INDEX q_i ATTACH PARTITION q1_i",
+    )  # fmt: skip
+    (one,) = found(cluster, "invalid-index")
+    assert one.text.endswith("1 partition without it: q2")
+    with psycopg.connect(cluster.dsn()) as reader:
+        reader.execute("SELECT FROM q")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            sql(
+                cluster.dsn(), "SET statement_timeout = '2s'",
+                "ALTER TABLE q DETACH PARTITION q2 CONCURRENTLY",
+            )  # fmt: skip
+    (one,) = found(cluster, "invalid-index")
+    assert one.commands == ('ALTER INDEX "public"."q_i" ATTACH PARTITION "public"."q1_i";',)
     run(cluster, one)
     assert not found(cluster, "invalid-index")
 

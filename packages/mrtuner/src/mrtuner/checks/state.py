@@ -207,6 +207,7 @@ class Index:
     enforces: bool  # unique, a constraint, the replica identity, or what a table is clustered on
     constraint: bool  # it is that of a UNIQUE constraint
     same_as: str | None  # another index with the same columns, which enforces as much
+    attached: bool  # to that of a partitioned table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +223,7 @@ class PartitionedIndex:
     unique: bool
     #: Schema and name of an index that is attached, and whether it is valid; None: none is.
     attached: tuple[str, str, bool] | None
+    top: tuple[str, str]  # schema and name of the index to which it is attached, or its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

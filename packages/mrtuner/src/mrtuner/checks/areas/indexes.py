@@ -20,11 +20,11 @@ _MONTH: Final = 30 * 86_400.0
 @check(
     "invalid-index",
     judged="pg_index.indisvalid is false, and no session builds it or all of its table; that of a "
-    "partitioned table, if a partition lacks its own, or got one while that was invalid (to know, "
-    "unless it is unique)",
+    "partitioned table, if a partition lacks its own, or got one while that was invalid, or the "
+    "last partition that lacked one is gone (to know, unless it is unique)",
     source="documentation: CREATE INDEX, Building Indexes Concurrently; ALTER INDEX",
     remedy="Build it again with REINDEX INDEX CONCURRENTLY, or drop what a failed one left behind; "
-    "attach those of partitions.",
+    "attach the partitions' indexes.",
     needs=("indexes", "partitioned_indexes"),
     of_primary=True,
 )
@@ -32,7 +32,8 @@ def invalid_index(state: State) -> Iterator[Finding]:
     """An index that no query uses, although every write maintains it: CREATE INDEX CONCURRENTLY
     failed, or REINDEX CONCURRENTLY left it behind. Or CREATE INDEX ON ONLY a partitioned table was
     not completed: new partitions get the index, and older ones do without. An index that was
-    attached while it was invalid leaves the whole invalid, also when it is rebuilt.
+    attached while it was invalid leaves the whole invalid, also when it is rebuilt. So does the
+    last partition that lacked one, when it is dropped or detached.
     """
     for whole in state.partitioned_indexes:
         if whole.lacking or whole.attached is None:
@@ -42,7 +43,7 @@ def invalid_index(state: State) -> Iterator[Finding]:
     for one in state.indexes:
         if one.valid or one.building:
             continue
-        left = one.name.rpartition("_")[2].startswith(("ccnew", "ccold"))
+        left = not one.attached and one.name.rpartition("_")[2].startswith(("ccnew", "ccold"))
         name = f"{identifier(one.schema)}.{identifier(one.name)}"
         yield Finding(
             id="invalid-index",
@@ -121,22 +122,33 @@ def _left_invalid(
         else "queries use those of the partitions, unless these are invalid, too",
         basis="pg_index and pg_inherits, now",
         remedy=(
-            *([] if valid else [f"Rebuild those of partitions first: {as_name(schema, index)}"]),
-            *_looked_at_again(state, name, attach),
+            *([] if valid else [f"Rebuild partitions' indexes first: {as_name(schema, index)}"]),
+            *_looked_at_again(state, one, attach),
         ),
     )
 
 
-def _looked_at_again(state: State, name: str, attach: Command) -> Iterator[str]:
+def _looked_at_again(state: State, one: PartitionedIndex, attach: Command) -> Iterator[str]:
     """What makes the whole valid, if the version knows a way."""
     major, minor = divmod(state.server.version_num, 10_000)
     first = _LOOKS_AGAIN.get(major, 0)
     if major < min(_LOOKS_AGAIN):
-        yield (
-            f"Version {major} leaves it invalid: create another one with CREATE INDEX ON ONLY, "
-            "attach new ones of the partitions, and drop this one; its definition:"
-        )
-        yield Command(f"SELECT pg_get_indexdef({literal(name)}::regclass);")
+        lost = f"Version {major} leaves it invalid: "
+        top = as_name(*one.top)
+        oid = f"{literal('.'.join(map(identifier, one.top)))}::regclass"
+        if one.enforces:
+            yield (
+                f"{lost}drop the constraint of {top} and add it again, in one ALTER TABLE, which "
+                "locks the table; its definition:"
+            )
+            columns = "conrelid::regclass, conname, pg_get_constraintdef(oid)"
+            yield Command(f"SELECT {columns} FROM pg_constraint WHERE conindid = {oid};")  # noqa: S608
+        else:
+            yield (
+                f"{lost}create another one with CREATE INDEX ON ONLY, attach new ones of the "
+                f"partitions, and drop {top}; its definition:"
+            )
+            yield Command(f"SELECT pg_get_indexdef({oid});")
         return
     if minor < first:
         yield f"Update to {major}.{first} or later first: before, this changes nothing:"

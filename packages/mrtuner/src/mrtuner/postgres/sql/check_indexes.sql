@@ -10,7 +10,7 @@ WITH owner AS MATERIALIZED (
            c.relpages::bigint * current_setting('block_size')::int AS size,
            i.indisvalid AS valid, i.indisunique AS "unique",
            i.indisunique OR i.indisexclusion OR fixed.fixed AS enforces, fixed.fixed,
-           coalesce(o.unique, false) AS "constraint",
+           coalesce(o.unique, false) AS "constraint", a.attached,
            concat(i.indisunique, i.indimmediate
                   , i.indnullsnotdistinct -- since 15
            ) AS rule,
@@ -26,9 +26,12 @@ WITH owner AS MATERIALIZED (
     LEFT JOIN pg_catalog.pg_stat_user_indexes AS s ON s.indexrelid = i.indexrelid
     LEFT JOIN owner AS o ON o.conindid = i.indexrelid
     CROSS JOIN LATERAL (
+        SELECT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhrelid = i.indexrelid)
+               AS attached
+    ) AS a
+    CROSS JOIN LATERAL (
         SELECT i.indisreplident OR i.indisclustered OR coalesce(o.needed, false)
-               OR EXISTS (SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhrelid = i.indexrelid)
-               AS fixed
+               OR a.attached AS fixed
     ) AS fixed
     WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
 ), compared AS (
@@ -39,7 +42,7 @@ WITH owner AS MATERIALIZED (
     WINDOW same AS (PARTITION BY indrelid, columns, valid
                     ORDER BY fixed DESC, "constraint" DESC, "unique" DESC, indexrelid)
 )
-SELECT schema, "table", name, size, valid, "unique", scans, enforces, "constraint", same_as,
+SELECT schema, "table", name, size, valid, "unique", scans, enforces, "constraint", same_as, attached,
        -- REINDEX TABLE CONCURRENTLY makes all its indexes first and reports one at a time, to some roles
        -- none; but it keeps a lock on the table, which every role sees.
        NOT valid AND EXISTS (

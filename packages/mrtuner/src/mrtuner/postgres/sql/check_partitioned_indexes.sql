@@ -1,8 +1,8 @@
 -- Indexes of partitioned tables that are invalid, since not every partition has one attached to it; with
 -- each such partition comes an index of the same columns that could be, if there is one. Or since one was
--- attached while it was invalid: then each has its own. A partition that is partitioned itself comes
--- first: what makes its index valid does so with this one. A foreign table has no index, so nothing does
--- there.
+-- attached while it was invalid, or the last partition that lacked one is gone: then each has its own. A
+-- partition that is partitioned itself comes first: what makes its index valid does so with this one. A
+-- foreign table has no index, so nothing does there.
 SELECT n.nspname AS schema, t.relname AS table, x.relname AS name,
        coalesce(jsonb_agg(jsonb_build_array(pn.nspname, p.relname, same.schema, same.name)
                           ORDER BY pn.nspname, p.relname)
@@ -11,12 +11,17 @@ SELECT n.nspname AS schema, t.relname AS table, x.relname AS name,
        i.indisunique AS "unique",
        jsonb_agg(jsonb_build_array(child.schema, child.name, child.valid)
                  ORDER BY child.valid, child.schema, child.name)
-           FILTER (WHERE child.name IS NOT NULL) -> 0 AS attached
+           FILTER (WHERE child.name IS NOT NULL) -> 0 AS attached,
+       (SELECT jsonb_build_array(rn.nspname, r.relname)
+        FROM pg_catalog.pg_class AS r JOIN pg_catalog.pg_namespace AS rn ON rn.oid = r.relnamespace
+        WHERE r.oid = pg_partition_root(i.indexrelid)) AS top
 FROM pg_catalog.pg_index AS i
 JOIN pg_catalog.pg_class AS x ON x.oid = i.indexrelid AND x.relkind = 'I'
 JOIN pg_catalog.pg_class AS t ON t.oid = i.indrelid
 JOIN pg_catalog.pg_namespace AS n ON n.oid = t.relnamespace
 JOIN pg_catalog.pg_inherits AS h ON h.inhparent = t.oid
+     -- To a partition that DETACH CONCURRENTLY has left halfway, no index can be attached.
+     AND NOT h.inhdetachpending -- since 14
 JOIN pg_catalog.pg_class AS p ON p.oid = h.inhrelid AND p.relkind IN ('r', 'p', 'f')
 JOIN pg_catalog.pg_namespace AS pn ON pn.oid = p.relnamespace
 LEFT JOIN LATERAL (
