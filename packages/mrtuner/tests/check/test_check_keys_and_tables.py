@@ -16,6 +16,7 @@ from mrtuner.checks.report import CheckReport, judged
 from mrtuner.checks.state import PartitionedIndex
 from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.platform import managed
 from mrtuner.tuning import gather
 from mrtuner.vacuum.assess import judge as assess
 from servers import counted, sql
@@ -310,8 +311,26 @@ def test_members_that_a_role_may_not_count_are_judged_by_the_number_of_multixact
     assert "multixact-members" in told(16_106_127).passed
     (lack,) = [one for one in told(16_106_128).unjudged if one.name == "multixact-members"]
     assert lack.why == (
-        "16,106,128 multixacts are in use, and how many members they have a superuser alone may see"
+        "16,106,128 multixacts are in use, and how many members they have the role may not see"
     )
+    assert lack.supply == (
+        "Connect as a superuser, or GRANT EXECUTE ON FUNCTION pg_ls_dir(text) to the role, in this "
+        "database."
+    )
+    # A provider grants neither.
+    state = replace(state, server=replace(state.server, platform=managed("rds", "said")))
+    assert "multixact-members" in told(16_106_128).passed
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_role_that_may_list_files_counts_members(major: int, new_cluster: NewCluster) -> None:
+    """A new server has one file: 32 pages of 409 groups of 4."""
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(), "CREATE ROLE monitor LOGIN IN ROLE pg_monitor",
+        "GRANT EXECUTE ON FUNCTION pg_ls_dir(text) TO monitor",
+    )  # fmt: skip
+    assert read(cluster.dsn(user="monitor"), gather.flags(memory="8GB")).members == 52_352
 
 
 # --- tables without WAL
