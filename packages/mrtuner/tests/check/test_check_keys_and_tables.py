@@ -356,13 +356,26 @@ def test_an_unlogged_table_is_told_where_somebody_expects_its_rows(new_cluster: 
         assert not found(cluster, "unlogged-tables")
 
 
-@pytest.mark.parametrize(("command", "told"), [("cp %p /dev/null", True), ("/bin/true", False)])
+ARCHIVED = {"archive_mode": "on", "archive_command": "cp %p /dev/null"}
+
+
+@pytest.mark.parametrize(
+    ("archiving", "told"),
+    [
+        (ARCHIVED, ["unlogged-tables"]),
+        ({"archive_command": "", "archive_library": "basic_archive"}, ["unlogged-tables"]),
+        ({"archive_command": "/bin/true"}, ["archive-discarded"]),
+        ({"archive_command": "true "}, ["archive-discarded"]),
+        ({"archive_command": ""}, []),
+    ],
+)
 def test_an_unlogged_table_is_told_where_wal_is_archived(
-    command: str, told: bool, new_cluster: NewCluster
+    archiving: dict[str, str], told: list[str], new_cluster: NewCluster
 ) -> None:
-    cluster = new_cluster(settings={"archive_mode": "on", "archive_command": command})
+    cluster = new_cluster(18, settings={"archive_mode": "on"} | archiving)
     counted(cluster.dsn(), "CREATE UNLOGGED TABLE cache AS SELECT 1")
-    assert bool(found(cluster, "unlogged-tables")) == told
+    ids = {one.id for one in checked(cluster).findings}
+    assert sorted(ids & {"archive-discarded", "unlogged-tables"}) == told
 
 
 # --- indexes

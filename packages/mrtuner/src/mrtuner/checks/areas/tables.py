@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from mrtuner.checks.areas.replication import KEEP_NOTHING
+from mrtuner.checks.areas.replication import keeps_wal
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import State, UnanalyzedTable, UnidentifiedTable
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
@@ -86,9 +86,8 @@ def unlogged_tables(state: State) -> Iterator[Finding]:
     """An unlogged table is empty after a failover, and after each crash: its changes are not in
     WAL. So it should have only what can be made again.
     """
-    found, archiver = state.unlogged, state.server.archiver
-    kept = archiver is not None and (state.setting("archive_command") or "") not in KEEP_NOTHING
-    if not found or not (state.server.standbys or kept):
+    found = state.unlogged
+    if not found or not (state.server.standbys or keeps_wal(state)):
         return
     names = [as_name(one.schema, one.name) for one in found]
     yield Finding(
