@@ -8,7 +8,7 @@ from typing import Final
 
 from mrtuner.checks.areas.replication import keeps_wal
 from mrtuner.checks.catalogue import CannotJudge, check
-from mrtuner.checks.state import State, UnanalyzedTable, UnidentifiedTable
+from mrtuner.checks.state import State, UnanalyzedTable, UnidentifiedTable, UnloggedTable
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
@@ -97,20 +97,32 @@ def unlogged_tables(state: State) -> Iterator[Finding]:
         consequence="after a failover or a crash, and in a restored base backup, they are empty",
         cost=SLIGHT,
         evidence=tuple(
-            name
-            + (f", about {plural(one.rows, 'row')}" if one.rows else "")
-            + (f", {pretty_bytes(one.size)}" if one.size else "")
+            f"{name}, an estimated {plural(one.rows, 'row')}, {pretty_bytes(one.size)}"
             for name, one in zip(names[:_SHOWN], found, strict=False)
         ),
-        basis="pg_class, now",
-        remedy=(
-            "If the rows must outlive that (each rewrites its table, which nobody can read then):",
-            *(
-                Command(f"ALTER TABLE {identifier(one.schema)}.{identifier(one.name)} SET LOGGED;")
-                for one in found[:_SHOWN]
-            ),
-        ),
+        basis="pg_class and pg_stat_user_tables, now",
+        remedy=tuple(_logged(found[:_SHOWN])),
     )  # fmt: skip
+
+
+def _logged(found: Sequence[UnloggedTable]) -> Iterator[str]:
+    """What makes them logged: first the tables that their foreign keys lead to."""
+    order = dict.fromkeys(
+        (schema, name)
+        for one in found if not one.circular
+        for schema, name in (*one.before, (one.schema, one.name))
+    )  # fmt: skip
+    if order:
+        yield (
+            "If the rows must outlive that (each rewrites its table, which nobody can read then):"
+        )
+    for schema, name in order:
+        yield Command(f"ALTER TABLE {identifier(schema)}.{identifier(name)} SET LOGGED;")
+    if circular := [as_name(one.schema, one.name) for one in found if one.circular]:
+        yield (
+            f"SET LOGGED fails for {enumerated(circular)} as long as foreign keys lead from "
+            "unlogged tables back to themselves: drop one of these keys, and add it again after it"
+        )
 
 
 @check(
