@@ -266,7 +266,7 @@ class UnloggedTable:
     schema: str
     name: str
     rows: int  # an estimate
-    size: int  # bytes
+    size: int | None  # bytes; None: another session has locked it
     before: Sequence[Sequence[str]]  # schema and name of those that must become logged before it
     circular: bool  # these refer to each other, so none can be the first
 

@@ -97,7 +97,8 @@ def unlogged_tables(state: State) -> Iterator[Finding]:
         consequence="after a failover or a crash, and in a restored base backup, they are empty",
         cost=SLIGHT,
         evidence=tuple(
-            f"{name}, an estimated {plural(one.rows, 'row')}, {pretty_bytes(one.size)}"
+            f"{name}, an estimated {plural(one.rows, 'row')}, "
+            + (pretty_bytes(one.size) if one.size else "locked now")
             for name, one in zip(names[:_SHOWN], found, strict=False)
         ),
         basis="pg_class and pg_stat_user_tables, now",
