@@ -16,6 +16,7 @@ from mrtuner.checks.report import CheckReport, judged
 from mrtuner.checks.state import PartitionedIndex
 from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.platform import managed
 from mrtuner.tuning import gather
 from mrtuner.vacuum.assess import judge as assess
 from servers import counted, sql
@@ -310,8 +311,26 @@ def test_members_that_a_role_may_not_count_are_judged_by_the_number_of_multixact
     assert "multixact-members" in told(16_106_127).passed
     (lack,) = [one for one in told(16_106_128).unjudged if one.name == "multixact-members"]
     assert lack.why == (
-        "16,106,128 multixacts are in use, and how many members they have a superuser alone may see"
+        "16,106,128 multixacts are in use, and how many members they have the role may not see"
     )
+    assert lack.supply == (
+        "Connect as a superuser, or GRANT EXECUTE ON FUNCTION pg_ls_dir(text) to the role, in this "
+        "database."
+    )
+    # A provider grants neither.
+    state = replace(state, server=replace(state.server, platform=managed("rds", "said")))
+    assert "multixact-members" in told(16_106_128).passed
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_role_that_may_list_files_counts_members(major: int, new_cluster: NewCluster) -> None:
+    """A new server has one file: 32 pages of 409 groups of 4."""
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(), "CREATE ROLE monitor LOGIN IN ROLE pg_monitor",
+        "GRANT EXECUTE ON FUNCTION pg_ls_dir(text) TO monitor",
+    )  # fmt: skip
+    assert read(cluster.dsn(user="monitor"), gather.flags(memory="8GB")).members == 52_352
 
 
 # --- tables without WAL
@@ -332,18 +351,90 @@ def test_an_unlogged_table_is_told_where_somebody_expects_its_rows(new_cluster: 
         assert (one.severity, one.text) == (
             "to know", "1 unlogged table with rows: public.cache",
         )  # fmt: skip
-        assert one.evidence == ("public.cache, about 1,000 rows, 40 kB",)
+        assert one.evidence == ("public.cache, an estimated 1,000 rows, 40 kB",)
         run(cluster, one)
         assert not found(cluster, "unlogged-tables")
 
 
-@pytest.mark.parametrize(("command", "told"), [("cp %p /dev/null", True), ("/bin/true", False)])
+ARCHIVED = {"archive_mode": "on", "archive_command": "cp %p /dev/null"}
+
+
+@pytest.mark.parametrize(
+    ("archiving", "told"),
+    [
+        (ARCHIVED, ["unlogged-tables"]),
+        ({"archive_command": "", "archive_library": "basic_archive"}, ["unlogged-tables"]),
+        ({"archive_command": "/bin/true"}, ["archive-discarded"]),
+        ({"archive_command": "true "}, ["archive-discarded"]),
+        ({"archive_command": ""}, []),
+    ],
+)
 def test_an_unlogged_table_is_told_where_wal_is_archived(
-    command: str, told: bool, new_cluster: NewCluster
+    archiving: dict[str, str], told: list[str], new_cluster: NewCluster
 ) -> None:
-    cluster = new_cluster(settings={"archive_mode": "on", "archive_command": command})
+    cluster = new_cluster(18, settings={"archive_mode": "on"} | archiving)
     counted(cluster.dsn(), "CREATE UNLOGGED TABLE cache AS SELECT 1")
-    assert bool(found(cluster, "unlogged-tables")) == told
+    ids = {one.id for one in checked(cluster).findings}
+    assert sorted(ids & {"archive-discarded", "unlogged-tables"}) == told
+
+
+@pytest.mark.parametrize("major", [13, 18])
+@pytest.mark.parametrize("lost", ["by a crash", "by DELETE"])
+def test_an_unlogged_table_without_rows_is_not_told(
+    lost: str, major: int, new_cluster: NewCluster
+) -> None:
+    """Its pages outlive a DELETE, and the estimates of both outlive a crash."""
+    cluster = new_cluster(major, settings=ARCHIVED)
+    counted(cluster.dsn(), "CREATE UNLOGGED TABLE cache AS SELECT generate_series(1, 1000)")
+    counted(cluster.dsn(), "VACUUM ANALYZE cache")
+    with psycopg.connect(cluster.dsn()) as session:
+        session.execute("LOCK cache")
+        (one,) = found(cluster, "unlogged-tables")
+        assert one.evidence == ("public.cache, an estimated 1,000 rows, locked now",)
+    if lost == "by a crash":
+        cluster.stop("immediate")
+        cluster.start()
+        estimate = "SELECT relpages, reltuples::int FROM pg_class WHERE relname = 'cache'"
+        assert sql(cluster.dsn(), "SELECT count(*) FROM cache") == [(0,)]
+        assert sql(cluster.dsn(), estimate) == [(5, 1000)]
+    else:
+        counted(cluster.dsn(), "DELETE FROM cache", "ANALYZE cache")
+        assert sql(cluster.dsn(), "SELECT pg_relation_size('cache')") == [(5 * 8192,)]
+    assert not found(cluster, "unlogged-tables")
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_unlogged_tables_that_others_refer_to_become_logged_first(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """Also an empty one: the server looks at the foreign key alone. The largest is told first."""
+    cluster = new_cluster(major, settings=ARCHIVED)
+    counted(
+        cluster.dsn(), "CREATE UNLOGGED TABLE par (id int PRIMARY KEY, up int REFERENCES par)",
+        'CREATE UNLOGGED TABLE "m; d" (id int PRIMARY KEY, par int REFERENCES par)',
+        'CREATE UNLOGGED TABLE chi (md int REFERENCES "m; d", par int REFERENCES par)',
+        "INSERT INTO chi SELECT FROM generate_series(1, 1000)",
+        'INSERT INTO "m; d" VALUES (1)',
+        "CREATE UNLOGGED TABLE one (id int PRIMARY KEY)",
+        "CREATE UNLOGGED TABLE two (id int PRIMARY KEY REFERENCES one)",
+        "CREATE UNLOGGED TABLE out (id int REFERENCES two)",
+        "INSERT INTO one VALUES (1)", "INSERT INTO two VALUES (1)", "INSERT INTO out VALUES (1)",
+        "ALTER TABLE one ADD FOREIGN KEY (id) REFERENCES two",
+    )  # fmt: skip
+    (one,) = found(cluster, "unlogged-tables")
+    assert one.text.startswith("5 unlogged tables with rows: public.chi, ")
+    assert one.commands == (
+        'ALTER TABLE "public"."par" SET LOGGED;', 'ALTER TABLE "public"."m; d" SET LOGGED;',
+        'ALTER TABLE "public"."chi" SET LOGGED;',
+    )  # fmt: skip
+    assert one.remedy[-1].startswith("SET LOGGED fails for public.one, public.out and public.two ")
+    run(cluster, one)
+    (one,) = found(cluster, "unlogged-tables")
+    assert one.text == "3 unlogged tables with rows: public.one, public.out, public.two"
+    sql(cluster.dsn(), "ALTER TABLE one DROP CONSTRAINT one_id_fkey")
+    (one,) = found(cluster, "unlogged-tables")
+    run(cluster, one)
+    assert not found(cluster, "unlogged-tables")
 
 
 # --- indexes

@@ -39,15 +39,33 @@ def written(cluster: Cluster, *lines: str) -> None:
         file.write("\n".join(("", *lines, "")))
 
 
-def test_what_patroni_starts_is_not_judged_and_where_to_look_is_said(
+def test_behind_patroni_files_are_judged_and_settings_that_wait_are_not(
     new_cluster: NewCluster,
 ) -> None:
-    cluster = new_cluster()
+    """Patroni writes the settings before it starts the server, but not the other files."""
+    cluster = new_cluster(settings={"logging_collector": "on", "log_directory": "logs"})
     with psycopg.connect(cluster.dsn(), application_name="Patroni heartbeat"):
         report = checked(cluster)
-    (one,) = report.unjudged
-    assert (one.name, one.supply) == ("next-start", "Look at: patronictl show-config")
-    assert "next-start" in checked(cluster).passed
+        assert not report.findings
+        assert not report.unjudged
+        written(cluster, "shared_buffers = '30GB'", "listen_addresses = '10.99.99.99'", "ssl = on")
+        report = checked(cluster)
+        assert not found(report)
+        assert not report.unjudged
+        (waits,) = [one for one in report.findings if one.id == "pending-restart"]
+        assert waits.text == "waiting for a restart: shared_buffers, listen_addresses"
+        assert waits.remedy[-1].endswith("is not judged, since Patroni writes the settings of a "
+                                         "start itself: patronictl show-config")  # fmt: skip
+        with (cluster.data / "pg_hba.conf").open("a") as file:
+            file.write("nonsense\n")
+        (cluster.data / "logs").chmod(0o500)
+        report = checked(cluster)
+        assert not report.unjudged
+        hba, log = found(report)
+    assert 'invalid connection type "nonsense"' in hba
+    assert "the server cannot write to log_directory, logs" in log
+    assert len(found(checked(cluster))) > 2
+    (cluster.data / "logs").chmod(0o700)
 
 
 @pytest.mark.parametrize("major", [13, 18])

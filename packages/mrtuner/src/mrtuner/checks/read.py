@@ -104,8 +104,8 @@ def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> S
     users = tuple(_users(reader, parts["sequences"], parts["keys"]))
     sessions = tuple(_sessions(reader))
     receiver = reader.rows_if_allowed("check_receiver", "receiver", SEE_STATS)
-    # Nobody else is asked, or each check would leave an error in the server's log.
-    listed = server.superuser and server.major < UNLIMITED
+    # No other role lists them, or each check would leave an error in the server's log.
+    listed = now["may_list"] and server.major < UNLIMITED
     members = reader.rows_if_allowed("check_multixact_members", MEMBERS) if listed else []
     missing = {one.name: one for one in (*server.missing, *reader.missing)}
     if not now["sees_all"]:

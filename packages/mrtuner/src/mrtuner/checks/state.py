@@ -267,8 +267,10 @@ class UnloggedTable:
 
     schema: str
     name: str
-    rows: int
-    size: int  # bytes, as the last VACUUM or ANALYZE left it
+    rows: int  # an estimate
+    size: int | None  # bytes; None: another session has locked it
+    before: Sequence[Sequence[str]]  # schema and name of those that must become logged before it
+    circular: bool  # these refer to each other, so none can be the first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

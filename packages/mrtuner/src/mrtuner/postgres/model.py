@@ -89,6 +89,10 @@ HOSTED: Final[frozenset[PlatformName]] = frozenset({
 })  # fmt: skip
 
 
+#: Platforms whose servers Patroni starts, with settings that it writes itself.
+BY_PATRONI: Final[frozenset[PlatformName]] = frozenset({"patroni", "crunchy", "zalando"})
+
+
 #: What puts into force what ALTER SYSTEM wrote.
 RELOAD: Final = "SELECT pg_reload_conf();"
 
@@ -108,6 +112,11 @@ class Platform:
     def hosted(self) -> bool:
         """Whether a provider runs the machine, so that nobody else reaches its files."""
         return self.name in HOSTED
+
+    @property
+    def by_patroni(self) -> bool:
+        """Whether Patroni starts the server, whatever the files say of the settings."""
+        return self.name in BY_PATRONI
 
     def remedy(self, restart: bool = False, /, **settings: str | None) -> str:
         """How settings come into force here: SQL, or the platform's own way.

@@ -84,14 +84,20 @@ def tune_connected(
 
 
 def next_start_of(connection: Connection, server: Server) -> StartCheck | None:
-    """What keeps the server from starting again as it is; None where a provider starts it."""
+    """What keeps the server from starting again as it is; None where a provider starts it.
+
+    Patroni writes the settings of a start itself, so of those that wait nothing is known.
+    """
     from mrtuner.change.settings.live import AUTO_CONF
     from mrtuner.change.settings.next_start import next_start
     from mrtuner.change.settings.start_check import check_pending
 
-    if not server.platform.alter_system:
+    by_patroni = server.platform.by_patroni
+    if not (server.platform.alter_system or by_patroni):
         return None
     start = next_start(connection, {}, AUTO_CONF, restarts=True)
+    if by_patroni:
+        start = replace(start, changed={}, unseen=(), written=None)
     return check_pending(connection, start)
 
 

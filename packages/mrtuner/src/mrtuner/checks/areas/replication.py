@@ -26,12 +26,19 @@ _MUCH: Final = 16 * MiB
 #: without a consumer for so long forgotten [s].
 _STALE: Final = 300.0
 #: Commands that succeed and keep nothing. Source: documentation, archive_command; common advice.
-KEEP_NOTHING: Final = frozenset({"true", "/bin/true", "/usr/bin/true", ":", "exit 0", "cd ."})
+_KEEP_NOTHING: Final = frozenset({"true", "/bin/true", "/usr/bin/true", ":", "exit 0", "cd ."})
 #: Also transactions that are idle: their locks and snapshots hold up replay as well.
 _OLDEST: Final = Command(
     "SELECT pid, state, xact_start, left(query, 100) AS query FROM pg_stat_activity "
     "WHERE xact_start IS NOT NULL ORDER BY xact_start LIMIT 5;"
 )
+
+
+def keeps_wal(state: State) -> bool:
+    """Whether the server archives its WAL, and somebody keeps it."""
+    command = (state.setting("archive_command") or "").strip()
+    kept = state.setting("archive_library") or (command and command not in _KEEP_NOTHING)
+    return state.server.archiver is not None and bool(kept)
 
 
 def until_full(state: State) -> float | None:
@@ -142,7 +149,7 @@ def archiving_fails(state: State) -> Iterator[Finding]:
 
 @check(
     "archive-discarded",
-    judged="archive_mode is on, and archive_command is a command that keeps nothing, such as true",
+    judged="archive_mode is on without a library, and archive_command keeps nothing, such as true",
     source="documentation: Continuous Archiving, archive_command",
     remedy="Set archive_command as your backup tool documents it.",
     needs=("archiver",),
@@ -150,7 +157,7 @@ def archiving_fails(state: State) -> Iterator[Finding]:
 def archive_discarded(state: State) -> Iterator[Finding]:
     """WAL counts as archived, but nobody keeps it: there is no way back to a point in time."""
     command = (state.setting("archive_command") or "").strip()
-    if state.server.archiver is None or command not in KEEP_NOTHING:
+    if state.server.archiver is None or not command or keeps_wal(state):
         return
     yield Finding(
         id="archive-discarded", severity=Severity.TO_KNOW,

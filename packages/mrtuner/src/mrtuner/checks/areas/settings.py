@@ -212,22 +212,14 @@ def _without_method(what: str, *remedies: str) -> Finding:
     "next-start",
     judged="what the server checks when it starts, with the files as they are now: pg_hba.conf, "
     "TLS files, libraries, slots; of what waits for a restart also memory, huge pages, addresses "
-    "and directories; not where Patroni starts it",
+    "and directories (not where Patroni starts it, which writes the settings itself)",
     source="documentation: Server Configuration; sysv_shmem.c, hba.c, postmaster.c",
     remedy="Correct what the start would fail at, before anything restarts the server.",
     needs=("next start", "file_problems"),
 )
 def next_start(state: State) -> Iterator[Finding]:
     """The server runs, and would not start again: the next restart or crash is an outage."""
-    if state.server.platform.name in _BY_PATRONI:
-        raise CannotJudge(
-            "Patroni starts the server, with settings of its own", "Look at: patronictl show-config"
-        )
     yield from from_tuning(state, "next-start")
-
-
-#: Platforms whose servers Patroni starts.
-_BY_PATRONI: Final = frozenset({"patroni", "crunchy", "zalando"})
 
 
 @check(
@@ -307,8 +299,15 @@ def pending_restart(state: State) -> Iterator[Finding]:
             remedy=(
                 "Restart at a time of your own, or take the change back"
                 + (": mrtuner undo" if by_sql else f". {state.server.platform.how}"),
+                *([_PATRONIS] if state.server.platform.by_patroni else []),
             ),
         )
+
+
+_PATRONIS: Final = (
+    "Whether the server would start with them is not judged, since Patroni writes the settings of "
+    "a start itself: patronictl show-config"
+)
 
 
 @check(

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from mrtuner.checks.areas.replication import KEEP_NOTHING
+from mrtuner.checks.areas.replication import keeps_wal
 from mrtuner.checks.catalogue import CannotJudge, check
-from mrtuner.checks.state import State, UnanalyzedTable, UnidentifiedTable
+from mrtuner.checks.state import State, UnanalyzedTable, UnidentifiedTable, UnloggedTable
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier
@@ -86,9 +86,8 @@ def unlogged_tables(state: State) -> Iterator[Finding]:
     """An unlogged table is empty after a failover, and after each crash: its changes are not in
     WAL. So it should have only what can be made again.
     """
-    found, archiver = state.unlogged, state.server.archiver
-    kept = archiver is not None and (state.setting("archive_command") or "") not in KEEP_NOTHING
-    if not found or not (state.server.standbys or kept):
+    found = state.unlogged
+    if not found or not (state.server.standbys or keeps_wal(state)):
         return
     names = [as_name(one.schema, one.name) for one in found]
     yield Finding(
@@ -98,20 +97,33 @@ def unlogged_tables(state: State) -> Iterator[Finding]:
         consequence="after a failover or a crash, and in a restored base backup, they are empty",
         cost=SLIGHT,
         evidence=tuple(
-            name
-            + (f", about {plural(one.rows, 'row')}" if one.rows else "")
-            + (f", {pretty_bytes(one.size)}" if one.size else "")
+            f"{name}, an estimated {plural(one.rows, 'row')}, "
+            + (pretty_bytes(one.size) if one.size else "locked now")
             for name, one in zip(names[:_SHOWN], found, strict=False)
         ),
-        basis="pg_class, now",
-        remedy=(
-            "If the rows must outlive that (each rewrites its table, which nobody can read then):",
-            *(
-                Command(f"ALTER TABLE {identifier(one.schema)}.{identifier(one.name)} SET LOGGED;")
-                for one in found[:_SHOWN]
-            ),
-        ),
+        basis="pg_class and pg_stat_user_tables, now",
+        remedy=tuple(_logged(found[:_SHOWN])),
     )  # fmt: skip
+
+
+def _logged(found: Sequence[UnloggedTable]) -> Iterator[str]:
+    """What makes them logged: first the tables that their foreign keys lead to."""
+    order = dict.fromkeys(
+        (schema, name)
+        for one in found if not one.circular
+        for schema, name in (*one.before, (one.schema, one.name))
+    )  # fmt: skip
+    if order:
+        yield (
+            "If the rows must outlive that (each rewrites its table, which nobody can read then):"
+        )
+    for schema, name in order:
+        yield Command(f"ALTER TABLE {identifier(schema)}.{identifier(name)} SET LOGGED;")
+    if circular := [as_name(one.schema, one.name) for one in found if one.circular]:
+        yield (
+            f"SET LOGGED fails for {enumerated(circular)} as long as foreign keys lead from "
+            "unlogged tables back to themselves: drop one of these keys, and add it again after it"
+        )
 
 
 @check(
