@@ -16,6 +16,7 @@ from mrtuner.facts import Missing
 from mrtuner.postgres.connect import any_bytes, connect
 from mrtuner.postgres.named_queries import Reader
 from mrtuner.tuning.gather import flags
+from mrtuner.vacuum.apply import wanted
 from servers import sql
 from waiting import until
 
@@ -93,6 +94,40 @@ def test_names_in_no_encoding_are_told_and_end_nothing(major: int, new_cluster: 
     assert found["duplicate-index"].evidence[0].endswith("the same as größe")
     (sample,) = vacuum(dsn).picture.samples
     assert {one.name for one in sample.tables} == {"caf\ufffd", "na\ufffdve"}
+
+
+def test_no_command_has_a_name_that_may_be_that_of_something_else(new_cluster: NewCluster) -> None:
+    """Two indexes and a table are shown with the same names as others have."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE DATABASE bytes ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    dsn = cluster.dsn("bytes")
+    with psycopg.connect(dsn, autocommit=True, client_encoding="SQL_ASCII") as conn:
+        for statement in (
+            b'CREATE TABLE "caf\xe9" (a int) WITH (autovacuum_enabled = off)',
+            b'INSERT INTO "caf\xe9" SELECT generate_series(1, 40000)',
+            b'CREATE INDEX "gr\xe9" ON "caf\xe9" (a)', b'CREATE INDEX "gr\xe8" ON "caf\xe9" (a)',
+            b'CREATE ROLE "ren\xe9e"', b'ALTER ROLE "ren\xe9e" SET random_page_cost = 9',
+        ):  # fmt: skip
+            conn.execute(statement)
+    by_hand = (
+        "Complete by hand, since \ufffd stands for what is no text here (in psql: "
+        r"\encoding SQL_ASCII, then format('%I', …) over the catalog and \gexec): "
+    )
+    found = check(dsn, skip=["free-space"], memory="8GB", cpus=4, storage="ssd").findings
+    told = {one.id: one for one in found}
+    for kind, command in (
+        ("duplicate-index", 'DROP INDEX CONCURRENTLY "public"."gr\ufffd";'),
+        ("never-analyzed", 'ANALYZE "public"."caf\ufffd";'),
+        ("override-undoes-advice",
+         'ALTER ROLE "ren\ufffde" RESET random_page_cost;  -- if nobody needs it'),
+    ):  # fmt: skip
+        assert told[kind].remedy[-1] == by_hand + command
+        assert told[kind].commands == ()
+    advised = vacuum(dsn)
+    assert advised.as_sql().splitlines()[-1] == (
+        f'-- {by_hand}ALTER TABLE "public"."caf\ufffd" SET (autovacuum_enabled = true);'
+    )
+    assert wanted(advised) == {}
 
 
 def test_a_statement_in_no_encoding_hides_no_lock_queue(new_cluster: NewCluster) -> None:
