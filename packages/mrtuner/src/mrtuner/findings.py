@@ -83,12 +83,11 @@ class Finding:
 
     def __post_init__(self) -> None:
         """Take note of the commands, and make plain texts of them, as JSON needs them."""
-        if any(isinstance(one, Command) and damaged(one) for one in self.remedy):
-            words = (
-                by_hand(one) if isinstance(one, Command) and damaged(one) else one
-                for one in self.remedy
-            )
-            object.__setattr__(self, "remedy", tuple(words))
+        remedy = tuple(
+            by_hand(one) if isinstance(one, Command) and damaged(one) else one
+            for one in self.remedy
+        )
+        object.__setattr__(self, "remedy", remedy)
         typed = [one for one in self.remedy if isinstance(one, Command)]
         if typed:
             object.__setattr__(self, "commands", tuple(chain(*(one.statements for one in typed))))
