@@ -36,6 +36,11 @@ def printable(text: str, *, lines: bool = False) -> str:
     return (_SHOWN_IN_LINES if lines else _SHOWN).sub(_as_python, text)
 
 
+def damaged(text: str) -> bool:
+    """Whether bytes of it were no text: in SQL, it may be the name of something else."""
+    return "\ufffd" in text
+
+
 def printable_json(text: str) -> str:
     r"""Return a JSON document that displays only what it contains; the content is unchanged.
 

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Annotated, Final
 
 from mrtuner.described import Doc
+from mrtuner.escape import damaged
 
 
 class Severity(StrEnum):
@@ -39,6 +40,14 @@ class Command(str):
         made = super().__new__(cls, " ".join(statements))
         made.statements = statements
         return made
+
+
+def by_hand(sql: str) -> str:
+    """Words in place of a command with a `damaged` name, which might be run on another object."""
+    return (
+        f"Complete by hand, since \ufffd stands for what is no text here (in psql: "
+        rf"\encoding SQL_ASCII, then format('%I', …) over the catalog and \gexec): {sql}"
+    )
 
 
 #: The cost of what has none that can be measured: as much as half of what can be lost.
@@ -74,6 +83,11 @@ class Finding:
 
     def __post_init__(self) -> None:
         """Take note of the commands, and make plain texts of them, as JSON needs them."""
+        remedy = tuple(
+            by_hand(one) if isinstance(one, Command) and damaged(one) else one
+            for one in self.remedy
+        )
+        object.__setattr__(self, "remedy", remedy)
         typed = [one for one in self.remedy if isinstance(one, Command)]
         if typed:
             object.__setattr__(self, "commands", tuple(chain(*(one.statements for one in typed))))

@@ -56,6 +56,30 @@ def test_a_server_of_md5_passwords_is_said_and_gets_scram_all_the_same(
     assert sql(server.dsn(), kept) == [("SCRAM-SHA-256$",)]
 
 
+def test_settings_in_a_database_whose_name_is_no_text_are_not_copied_to_another(
+    server: Cluster, tmp_path: Path
+) -> None:
+    """Both databases are shown with the same name, U+FFFD: the second really has it."""
+    sql(
+        server.dsn(), 'CREATE DATABASE "\ufffd"', "CREATE ROLE unread LOGIN PASSWORD 'a'",
+        "CREATE DATABASE anything ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0",
+    )  # fmt: skip
+    dsn = server.dsn("anything")
+    with psycopg.connect(dsn, autocommit=True, client_encoding="SQL_ASCII") as conn:
+        conn.execute(b'CREATE DATABASE "\xe9"')
+        conn.execute(b"ALTER ROLE unread IN DATABASE \"\xe9\" SET work_mem = '7MB'")
+    with pytest.raises(Refused, match="the name \ufffd holds what is no text here"):
+        rotate(admin(server), "unread", tmp_path / "secret")
+    there = (
+        "SELECT count(*) FROM pg_db_role_setting AS s JOIN pg_database AS d "
+        "ON d.oid = s.setdatabase WHERE d.datname = '\ufffd'"
+    )
+    assert sql(server.dsn(), there) == [(0,)]
+    with psycopg.connect(dsn, autocommit=True, client_encoding="SQL_ASCII") as conn:
+        conn.execute(b'DROP DATABASE "\xe9"')
+    sql(server.dsn(), 'DROP DATABASE "\ufffd"')
+
+
 def test_a_role_that_becomes_another_at_login_is_not_taken_over(
     server: Cluster, tmp_path: Path
 ) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 import mrtuner
 from mrtuner.host import probe
-from mrtuner.tuning import gather
-from mrtuner.tuning.advice import ManualStep
+from mrtuner.tuning import gather, suggestions
+from mrtuner.tuning.advice import ManualStep, RoleMemory
 from mrtuner.tuning.feasibility import solve
 from mrtuner.tuning.host_steps import checksums, steps
 
@@ -170,3 +170,11 @@ def test_checksums_that_are_off_are_a_step(shown: str | None, offered: bool) -> 
     if taken:
         assert any("pg_checksums --enable" in each for each in taken[0].commands)
         assert taken[0].risk
+
+
+def test_a_role_whose_name_was_not_read_whole_has_words_and_no_command() -> None:
+    ours = suggestions.step(RoleMemory(role="caf\u00e9", value="8MB", spilt="spilt"))
+    assert ours.commands[0] == "ALTER ROLE \"caf\u00e9\" SET work_mem = '8MB';"
+    told = suggestions.step(RoleMemory(role="caf\ufffd", value="8MB", spilt="spilt"))
+    assert told.commands == ()
+    assert told.purpose.endswith(r"\gexec): ALTER ROLE " + "\"caf\ufffd\" SET work_mem = '8MB';")

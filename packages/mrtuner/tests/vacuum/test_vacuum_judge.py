@@ -270,6 +270,9 @@ def test_prepared_transactions_are_of_their_database() -> None:
     (reached,) = blockers([Look(prepared=[elsewhere], sessions=[session()])])
     assert reached.name == "tx'1 of bank in x (holds back snapshots here)"
     assert (reached.serious, reached.sql) == (True, None)  # to be rolled back there, not here
+    (unread,) = blockers([Look(prepared=[prepared(gid="caf\ufffd")])])  # it may be another's
+    assert (unread.serious, unread.sql) == (True, None)
+    assert unread.remedy.endswith(r"\gexec): ROLLBACK PREPARED 'caf" + "\ufffd';")
 
 
 def test_a_standby_is_named_when_its_horizon_is_far_or_stands_still() -> None:

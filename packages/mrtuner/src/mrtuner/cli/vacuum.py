@@ -194,7 +194,10 @@ def _planned(
     instance: str | None,
 ) -> Wanted:
     """Measure; return what tables are to be set to, and why. Name the server's settings."""
+    from mrtuner.escape import damaged
     from mrtuner.vacuum.apply import wanted
+    from mrtuner.vacuum.commands import qualified
+    from mrtuner.wording import plural
 
     found, cut_short = _watched(dsn, watch, sample, history=history, instance=instance)
     if cut_short:
@@ -206,6 +209,12 @@ def _planned(
         terminal.print_note(
             f"server settings, not set here: {names}; write them with --format conf > "
             f"server.conf, then run: mrtuner apply {where} --from server.conf"
+        )
+    left_out = [one for one in found.tables if one.advice and damaged(qualified(one.table))]
+    if left_out:
+        terminal.print_note(
+            f"{plural(len(left_out), 'table')} left out, whose name is no text here: see "
+            "--format sql"
         )
     return wanted(found)
 

@@ -22,8 +22,8 @@ from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     import psycopg
-    from psycopg.abc import Buffer
-    from psycopg.adapt import Loader
+    from psycopg.abc import AdaptContext, Buffer
+    from psycopg.adapt import Dumper, Loader
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -140,8 +140,8 @@ def connect(
     search_path is empty, and numbers come with all their digits, whatever was set for the role.
     `own_search_path` leaves what the role has, for statements of the user's.
     So do the sessions of a pooler, which other clients use after us. In names and texts, what is
-    not UTF-8 becomes the replacement character: shared catalogs have those of every database. Of a
-    SQL_ASCII database, the server sends such ones only within `any_bytes`.
+    not in the encoding becomes the replacement character: shared catalogs have those of every
+    database. Unless the database is in UTF-8, the server sends such ones only within `any_bytes`.
 
     `timeout` [s] applies to each address tried; `connect_timeout`, of the string, a service or
     PGCONNECT_TIMEOUT, takes precedence. Raises UsageError for an invalid string and for a server
@@ -180,48 +180,70 @@ _TEXTS: Final = (0, "text", "name", "varchar", "bpchar", '"char"')
 
 
 def _replace_what_is_no_text(conn: Connection) -> None:
-    from psycopg.types.json import set_json_loads
-
+    reads, reads_json, writes = _adapters()
     for one in _TEXTS:
-        conn.adapters.register_loader(one, _text_loader())
-    set_json_loads(_json, conn)
+        conn.adapters.register_loader(one, reads)
+    for one in ("json", "jsonb"):
+        conn.adapters.register_loader(one, reads_json)
+    conn.adapters.register_dumper(str, writes)
 
 
 @cache  # psycopg remembers each class that it was given
-def _text_loader() -> type[Loader]:
+def _adapters() -> tuple[type[Loader], type[Loader], type[Dumper]]:
+    """How texts and JSON are read, and texts written, in the session's encoding of the moment."""
     from psycopg.adapt import Loader
+    from psycopg.types.string import StrDumperUnknown
 
     class Text(Loader):
-        def load(self, data: Buffer) -> str:
-            return str(data, "utf-8", "replace")
+        def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+            super().__init__(oid, context)
+            self.codec = codec(self.connection)
 
-    return Text
+        def load(self, data: Buffer) -> Any:
+            return str(data, self.codec, "replace")
+
+    class Json(Text):
+        def load(self, data: Buffer) -> Any:
+            return json.loads(super().load(data))
+
+    class Written(StrDumperUnknown):
+        def dump(self, obj: str) -> Buffer | None:
+            one = codec(self.connection)
+            return super().dump(obj.encode(one, "replace").decode(one))
+
+    return Text, Json, Written
 
 
-def _json(data: str | bytes) -> Any:
-    return json.loads(data.decode(errors="replace") if isinstance(data, bytes) else data)
+def codec(conn: psycopg.BaseConnection[Any] | None) -> str:
+    """Python's for the session's encoding; bytes in none are read as UTF-8, the likeliest."""
+    found = conn.info.encoding if conn else "utf-8"
+    return "utf-8" if found == "ascii" else found
 
 
 #: With this encoding a database can hold any bytes, and the server does not convert them.
 _ANY_BYTES: Final = "SQL_ASCII"
+#: Encodings of databases that Python has no codec for. Source: psycopg, _encodings.py.
+_UNKNOWN_HERE: Final = ("EUC_TW", "MULE_INTERNAL")
 
 
 def accept_any_bytes(conn: Connection) -> bool:
-    """Let a SQL_ASCII database send what it holds; False if the database is not such a one.
+    """Let the server send what it holds, without converting it; False if it does so already.
 
-    psycopg then writes statements in ASCII: only their parameters may hold other characters.
+    Shared catalogs have names in the encoding of any database, which cannot always be converted.
+    psycopg then writes statements in that encoding, or in ASCII for a SQL_ASCII database.
     """
-    if conn.info.parameter_status("server_encoding") != _ANY_BYTES:
+    encoding = conn.info.parameter_status("server_encoding")
+    wanted = _ANY_BYTES if encoding in _UNKNOWN_HERE else encoding
+    if wanted is None or conn.info.parameter_status("client_encoding") in (wanted, _ANY_BYTES):
         return False
-    conn.execute("SELECT pg_catalog.set_config('client_encoding', %s, false)", [_ANY_BYTES])
+    conn.execute("SELECT pg_catalog.set_config('client_encoding', %s, false)", [wanted])
     return True
 
 
 @contextmanager
 def any_bytes(conn: Connection) -> Iterator[None]:
-    """Read names and texts in no encoding: without, the server refuses whatever has one of them."""
-    within = conn.info.parameter_status("client_encoding") == _ANY_BYTES
-    accepted = not within and accept_any_bytes(conn)
+    """Read names and texts as they are: else, the server refuses what it cannot convert."""
+    accepted = accept_any_bytes(conn)
     try:
         yield
     finally:

@@ -15,6 +15,7 @@ SEE_FILES: Final = (
     "Connect as a superuser, or GRANT SELECT ON pg_file_settings and "
     "EXECUTE ON FUNCTION pg_show_all_file_settings() to the role."
 )
+SAME_ENCODING: Final = "Connect to a database with the same encoding as the others."
 
 _UPDATE: Final = "After an upgrade of the server: ALTER EXTENSION pg_stat_statements UPDATE;"
 
@@ -34,8 +35,12 @@ def not_read(fact: str, error: psycopg.Error, hint: str | None = None) -> Missin
         return Missing(fact, f"not available on this server: {why}")
     if isinstance(error, (errors.FeatureNotSupported, errors.ObjectNotInPrerequisiteState)):
         return Missing(fact, why)
-    # Such as what somebody dropped after the query had begun: a sequence (XX000), a database.
-    return Missing(fact, why, hint="Run again: it may have been dropped meanwhile.")
+    unreadable = isinstance(
+        error, (errors.UntranslatableCharacter, errors.CharacterNotInRepertoire)
+    )
+    # Else such as what somebody dropped after the query had begun: a sequence (XX000), a database.
+    again = "Run again: it may have been dropped meanwhile."
+    return Missing(fact, why, hint=SAME_ENCODING if unreadable else again)
 
 
 def grant(error: Exception, usual: str | None) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.facts import Missing
+from mrtuner.postgres.connect import codec
 from mrtuner.postgres.missing_grants import not_read
 from mrtuner.postgres.sql import OLDEST, query
 
@@ -98,7 +99,7 @@ def with_schema(conn: Connection, text: bytes) -> bytes:
     schema = extension_schema(conn) or "pg_catalog"
     if b"%s" in text:  # psycopg reads every % of it
         schema = schema.replace("%", "%%")
-    return text.replace(_EXTENSION_SCHEMA, schema.encode())
+    return text.replace(_EXTENSION_SCHEMA, schema.encode(codec(conn), "replace"))
 
 
 def extension_schema(conn: Connection) -> str | None:

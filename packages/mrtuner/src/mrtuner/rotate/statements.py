@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mrtuner.errors import MissingPart
+from mrtuner.errors import MissingPart, Refused
+from mrtuner.escape import damaged
 from mrtuner.postgres.connect import translated
 
 if TYPE_CHECKING:
@@ -29,9 +30,14 @@ def run(conn: Connection, statement: Any, *parts: Composable) -> None:
 
 
 def name(text: str) -> Composable:
-    """Return an identifier; a custom setting's two parts are one identifier."""
+    """Return an identifier; a custom setting's two parts are one identifier.
+
+    Refused for a name that was not read whole: another may be shown in the same way.
+    """
     from psycopg.sql import Identifier
 
+    if damaged(text):
+        raise Refused(f"the name {text} holds what is no text here", "Rename it, then run again.")
     return Identifier(text)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.findings import Command, Finding, Severity
+from mrtuner.escape import damaged
+from mrtuner.findings import Command, Finding, Severity, by_hand
 from mrtuner.postgres.conf_file import number
 from mrtuner.tuning.advice import Level, ManualStep, Notice, RoleMemory
 from mrtuner.tuning.rules.work_mem import one_merge_pass
@@ -149,6 +150,8 @@ def _crowded(relation: Relation) -> str | None:
     name = f"{relation.schema}.{relation.name}"
     quoted = f"{identifier(relation.schema)}.{identifier(relation.name)}"
     command = f"ALTER TABLE {quoted} SET (fillfactor = {FILLFACTOR})"
+    if damaged(command):
+        command = by_hand(command)
     of = f"of {relation.updated:,} updates"
     if relation.newpage_updated is not None:
         crowded = relation.newpage_updated / relation.updated
@@ -216,11 +219,12 @@ def _spilt(spills: RoleSpills) -> str:
 
 def step(one: RoleMemory) -> ManualStep:
     """Return how to give a role its work_mem by hand."""
-    role = identifier(one.role)
-    return ManualStep(
-        f"role {one.role} {one.spilt}: {one.gain}",
-        (
-            f"ALTER ROLE {role} SET work_mem = '{one.value}';",
-            f"ALTER ROLE {role} RESET work_mem;  -- undoes it",
-        ),
-    )
+    why, command = f"role {one.role} {one.spilt}: {one.gain}", set_work_mem(one)
+    if damaged(command):
+        return ManualStep(f"{why}. {by_hand(command)}", ())
+    undo = f"ALTER ROLE {identifier(one.role)} RESET work_mem;  -- undoes it"
+    return ManualStep(why, (command, undo))
+
+
+def set_work_mem(one: RoleMemory) -> Command:
+    return Command(f"ALTER ROLE {identifier(one.role)} SET work_mem = '{one.value}';")

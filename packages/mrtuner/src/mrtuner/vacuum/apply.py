@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from mrtuner.change.catalog_transaction import CatalogTransaction, Wanted, by_name, split
 from mrtuner.change.record import Method, ParameterChange
+from mrtuner.escape import damaged
 from mrtuner.vacuum.commands import qualified
 
 if TYPE_CHECKING:
@@ -21,11 +22,15 @@ _TOAST: Final = "toast."
 
 
 def wanted(found: Vacuum) -> Wanted:
-    """Return what the advice wants and why, by `entry_name`."""
+    """Return what the advice wants and why, by `entry_name`.
+
+    A table whose name is damaged is left out.
+    """
     return {
         entry_name(one.table, item.name): (item.value, item.because)
         for one in found.tables
         for item in one.advice
+        if not damaged(qualified(one.table))
     }
 
 

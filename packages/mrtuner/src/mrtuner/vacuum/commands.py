@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mrtuner.escape import printable
+from mrtuner.escape import damaged, printable
+from mrtuner.findings import by_hand
 from mrtuner.postgres.model import RELOAD
 from mrtuner.vacuum.model import Table, TableReport
 
@@ -93,7 +94,8 @@ def _alter(one: TableReport) -> Iterator[str]:
     for because in dict.fromkeys(item.because for item in one.advice):
         yield _comment(because)
     body = ", ".join(f"{item.name} = {item.value}" for item in one.advice)
-    yield f"ALTER TABLE {qualified(one.table)} SET ({body});"
+    command = f"ALTER TABLE {qualified(one.table)} SET ({body});"
+    yield _comment(by_hand(command)) if damaged(command) else command
 
 
 def _comment(text: str, mark: str = "--") -> str:

@@ -17,7 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mrtuner.escape import damaged
 from mrtuner.facts import Missing
+from mrtuner.findings import by_hand
 from mrtuner.vacuum.commands import drop_slot, literal
 from mrtuner.vacuum.model import HorizonBlocker, Kept, Picture
 from mrtuner.wording import as_name
@@ -275,9 +277,12 @@ def _prepared(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
         return
     serious = matters if holds else seen.far(row["age"])
     scope = "" if row["here"] else f" ({_scope(reached, serious)})"
+    sql = f"ROLLBACK PREPARED {literal(row['gid'])};"
+    unknown = damaged(sql)
+    words = by_hand(sql) if unknown else sql
     there = (
-        f"In database {as_name(row['database'])}: ROLLBACK PREPARED {literal(row['gid'])};"
-        if serious and not row["here"] else ""
+        f"In database {as_name(row['database'])}: {words}"
+        if serious and not row["here"] else words if serious and unknown else ""
     )  # fmt: skip
     yield HorizonBlocker(
         what="prepared transaction",
@@ -285,7 +290,7 @@ def _prepared(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
         age=row["age"],
         seconds=row["seconds"],
         remedy=" ".join(filter(None, (_PREPARED, there, "" if holds else _WRITER))),
-        sql=f"ROLLBACK PREPARED {literal(row['gid'])};" if serious and row["here"] else None,
+        sql=sql if serious and row["here"] and not unknown else None,
         serious=serious,
         throughout=whole,
         keeps=_kept(holds, serious),

@@ -10,7 +10,7 @@ from mrtuner.checks.state import State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.tuning.rules.wal import forced_by_volume
 from mrtuner.tuning.situation import Wal
-from mrtuner.tuning.suggestions import step
+from mrtuner.tuning.suggestions import set_work_mem
 from mrtuner.units import GiB, memory_unit, pretty_bytes, pretty_duration
 from mrtuner.wording import as_name, plural_was
 
@@ -210,7 +210,7 @@ def temporary_files(state: State) -> Iterator[Finding]:
             id="temporary-files", severity=Severity.TO_DO,
             text=f"role {as_name(one.role)} {one.spilt}",
             consequence=one.gain, basis="pg_stat_statements, since its last reset",
-            remedy=(*state.on_primary, Command(step(one).commands[0])),
+            remedy=(*state.on_primary, set_work_mem(one)),
         )  # fmt: skip
     written, window = state.server.activity.temp_bytes or 0, state.server.activity.window
     counted = "pg_stat_statements" in state.server.extensions

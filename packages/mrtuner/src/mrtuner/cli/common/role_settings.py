@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.change.roles import RoleSettings
 from mrtuner.cli.common.catalog_change import CatalogChange
 from mrtuner.errors import MissingPart
+from mrtuner.escape import damaged
 
 if TYPE_CHECKING:
     from mrtuner.change.catalog_transaction import Wanted
@@ -33,7 +34,9 @@ def planned(dsn: str, machine: Mapping[str, Any]) -> Wanted:
             "CREATE EXTENSION pg_stat_statements in this database, once it is preloaded.",
         )  # fmt: skip
     return {
-        f"{one.role} work_mem": (one.value, f"it {one.spilt}; {one.gain}") for one in tuning.roles
+        f"{one.role} work_mem": (one.value, f"it {one.spilt}; {one.gain}")
+        for one in tuning.roles
+        if not damaged(one.role)  # another role may be the one that is meant
     }
 
 

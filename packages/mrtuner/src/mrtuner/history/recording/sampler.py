@@ -16,7 +16,7 @@ from mrtuner.history.recording.program import Place, Rows
 from mrtuner.history.recording.source import HIDES, Source, Type
 from mrtuner.postgres.connect import accept_any_bytes
 from mrtuner.postgres.local import postmaster
-from mrtuner.postgres.missing_grants import refused
+from mrtuner.postgres.missing_grants import SAME_ENCODING, refused
 from mrtuner.postgres.named_queries import rows_of, with_schema
 from mrtuner.postgres.sql import query
 
@@ -29,7 +29,6 @@ Values = tuple[Any, ...]
 _LOCK_TIMEOUT: Final = "100ms"
 #: Name of what is missing if texts of statements cannot be read, and what helps.
 _TEXTS: Final = "statement_texts"
-_ENCODING_HINT: Final = "Connect to a database with the same encoding as the others."
 #: Timeout of what a server answers from memory [s].
 _PROMPT: Final = 5.0
 #: Timeout of reading the texts of statements, which are all in one file on the server [s].
@@ -128,7 +127,7 @@ class Sampler:
         except errors.InsufficientPrivilege:
             return {}
         except DatabaseError as error:
-            self.missing[_TEXTS] = Missing(_TEXTS, refused(error), hint=_ENCODING_HINT)
+            self.missing[_TEXTS] = Missing(_TEXTS, refused(error), hint=SAME_ENCODING)
             return {}
         self.missing.pop(_TEXTS, None)
         return dict(rows)
