@@ -27,7 +27,7 @@ _NAMED: Final = 3
 def conclude(search: Search, server: Server, costs: Callable[[Settings], Costs]) -> SearchResult:
     """Return the result of a search whose measurements are done."""
     won = winner(search)
-    if won is None or (search.long_runs is not None and search.long_runs.refused):
+    if won is None or search.put_off:
         return SearchResult(
             found=False, headline=_nothing(search), settings={}, differences=(),
             measured=search.confirmation, before=costs(search.advice), after=None,
@@ -105,7 +105,7 @@ def _nothing(search: Search) -> str:
     seen, tried = search.confirmation, plural(len(search.trials), "trial")
     if seen is None:
         return f"nothing better than {search.start} was found: {_unmeasured(search)}"
-    if search.long_runs is not None and search.long_runs.refused:
+    if search.long_runs is not None and search.put_off:
         return (
             f"nothing better than {search.start} is confirmed: {interval(seen)} in fresh "
             f"pairs, but in {long_runs(search.long_runs)}"

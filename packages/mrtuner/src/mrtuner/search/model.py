@@ -336,6 +336,11 @@ class Search:
         return 0.0 if number == 0 else self.trials[number - 1].score or 0.0
 
     @property
+    def put_off(self) -> tuple[str, ...]:
+        """Why what won does not hold in long runs; empty if it does, or none were measured."""
+        return self.long_runs.refused if self.long_runs else ()
+
+    @property
     def reduced_side(self) -> Settings:
         """The winner without the settings that are worth little."""
         side = self.side(self.candidate or 0)

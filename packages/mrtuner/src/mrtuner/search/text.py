@@ -52,7 +52,7 @@ def verdict(search: Search) -> str:
         return "Unfinished"
     if search.result.found:
         return "Confirmed"
-    if search.long_runs is not None and search.long_runs.refused:
+    if search.put_off:
         return "Not confirmed"
     seen = search.result.measured
     return "No verdict" if seen is None or seen.refused else "Nothing found"
