@@ -42,12 +42,22 @@ class Command(str):
         return made
 
 
+_NO_TEXT: Final = "\ufffd stands for what is no text here"
+
+
 def by_hand(sql: str) -> str:
     """Words in place of a command with a `damaged` name, which might be run on another object."""
     return (
-        f"Complete by hand, since \ufffd stands for what is no text here (in psql: "
+        f"Complete by hand, since {_NO_TEXT} (in psql: "
         rf"\encoding SQL_ASCII, then format('%I', …) over the catalog and \gexec): {sql}"
     )
+
+
+def _explained(remedy: str) -> str:
+    """Return a remedy that says so if a name in it was not read whole."""
+    if not damaged(remedy) or _NO_TEXT in remedy:
+        return remedy
+    return by_hand(remedy) if isinstance(remedy, Command) else f"{remedy} ({_NO_TEXT})"
 
 
 #: The cost of what has none that can be measured: as much as half of what can be lost.
@@ -83,11 +93,7 @@ class Finding:
 
     def __post_init__(self) -> None:
         """Take note of the commands, and make plain texts of them, as JSON needs them."""
-        remedy = tuple(
-            by_hand(one) if isinstance(one, Command) and damaged(one) else one
-            for one in self.remedy
-        )
-        object.__setattr__(self, "remedy", remedy)
+        object.__setattr__(self, "remedy", tuple(map(_explained, self.remedy)))
         typed = [one for one in self.remedy if isinstance(one, Command)]
         if typed:
             object.__setattr__(self, "commands", tuple(chain(*(one.statements for one in typed))))

@@ -45,3 +45,13 @@ def test_a_command_is_told_from_a_sentence_by_its_type_and_not_by_its_end() -> N
         "Ask x; DROP TABLE t;", "ALTER SYSTEM SET a = 1; -- then restart",
     ]  # fmt: skip
     assert convert(as_builtins(one), Finding) == one
+
+
+def test_a_sentence_with_a_name_that_was_not_read_whole_says_so_once() -> None:
+    one = Finding(
+        id="x", severity=Severity.DANGER, text="", consequence="",
+        remedy=("Copy n\ufffd.", "Ask n."),
+    )  # fmt: skip
+    explained = "Copy n\ufffd. (\ufffd stands for what is no text here)"
+    assert one.remedy == (explained, "Ask n.")
+    assert replace(one, harm_in=1.0).remedy == one.remedy
