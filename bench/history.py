@@ -46,7 +46,7 @@ from history_mix import (
 )
 
 from mrtuner.history.reading import open_history
-from mrtuner.history.store import layout, parquet, sealing
+from mrtuner.history.store import compaction, layout, parquet
 from mrtuner.history.store.layout import HOUR
 from mrtuner.history.store.writer import Writer
 
@@ -70,7 +70,7 @@ def samples_of(instances: int) -> int:
 
 
 def size(_: argparse.Namespace) -> None:
-    """The mix as sealing leaves it, in daily files, and in monthly files, beside the floor."""
+    """The mix as compaction leaves it, in daily files, and in monthly files, beside the floor."""
     with TemporaryDirectory() as name, Writer(Path(name), [INSTANCE, STATEMENT]) as writer:
         with parquet.engine(memory="2GB") as con:
             for of, days in _DAYS:
@@ -147,7 +147,7 @@ def seal(_: argparse.Namespace) -> None:
             with writer.transaction():
                 writer._insert(INSTANCE, rows)
             begin = time.perf_counter()
-            moved = sealing.move_to_parquet(writer, BEGIN + 2 * HOUR)
+            moved = compaction.move_to_parquet(writer, BEGIN + 2 * HOUR)
             took.append(time.perf_counter() - begin)
             if moved != len(rows):
                 raise SystemExit(f"{moved:,} of {len(rows):,} rows were moved")

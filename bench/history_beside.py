@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from history_mix import INSTANCE, STATEMENT, paths_of
 
 from mrtuner.history.recording.source import Kind, Source
-from mrtuner.history.store import layout, sealing
+from mrtuner.history.store import compaction, layout
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import free_port
 
@@ -77,7 +77,7 @@ def history(con: Engine, writer: Writer, scratch: Path, exact: bool) -> int:
             "SELECT * REPLACE (time_bucket(INTERVAL 1 MINUTE, time) AS time, 60.0 AS seconds) "
             f"FROM read_parquet({paths}, hive_partitioning = false)"
         )
-        sealing.write(con, query, scratch / "exact", f"{of.name}/month/1.parquet", of, of.name)
+        compaction.write(con, query, scratch / "exact", f"{of.name}/month/1.parquet", of, of.name)
     return _tree(scratch / "exact")
 
 

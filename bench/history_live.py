@@ -22,7 +22,7 @@ from mrtuner.history.moments import timestamp
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recording.recorder import Instance, RecordingLimits, record
 from mrtuner.history.recording.source import Kind, Source, built_in
-from mrtuner.history.store import opening, own_sources, sealing
+from mrtuner.history.store import compaction, opening, own_sources
 from mrtuner.history.store.layout import DATABASE, HOUR, MICRO
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.binaries import find_binaries
@@ -106,7 +106,7 @@ def real(seconds: int, say: Say) -> None:
             instance = Instance(name="shop", dsn=cluster.dsn())
             # With so large a budget it does not back off, although it samples so often.
             record(writer, [instance], stop, limits=RecordingLimits(budget=100.0), tell=say)
-            sealing.move_to_parquet(writer, timestamp(), everything=True)
+            compaction.move_to_parquet(writer, timestamp(), everything=True)
             sizes = {file.view: file.bytes for file in writer.files()}
         with open_history(directory) as history:
             _tell_real(history, [*sources, own_sources.SAMPLES], sizes, say)

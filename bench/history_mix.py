@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mrtuner.history.recording.source import Source, parse
-from mrtuner.history.store import layout, parquet, sealing
+from mrtuner.history.store import compaction, layout, parquet
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.sql import OLDEST
@@ -116,7 +116,7 @@ def _entropy(middle: float) -> float:
     return -sum(share * math.log2(share) for share in shares if share > 0)
 
 
-# A store with such samples, as sealing leaves it.
+# A store with such samples, as compaction leaves it.
 
 
 def fill(
@@ -152,16 +152,16 @@ def summary_of(of: Source, rows: str) -> str:
 def put(writer: Writer, con: Engine, of: Source, view: str, query: str, at: int) -> None:
     """Write one file of a store, and add it to the list of files."""
     lake = writer.directory / layout.LAKE
-    number = sealing._next_number(writer)
+    number = compaction._next_number(writer)
     path = f"{layout.partition_of(view, at)}/{number:08}-{writer.id}.parquet"
-    sealing.write(con, query, lake, path, of, view)
+    compaction.write(con, query, lake, path, of, view)
     file = parquet.described(con, lake, path, number=number, view=view)
-    sealing.adopt(writer, [file], [])
+    compaction.adopt(writer, [file], [])
 
 
 def compact(writer: Writer) -> None:
     """Merge files, as the recorder does after the end of a month."""
-    sealing.compact(writer, BEGIN + 400 * DAY)
+    compaction.compact(writer, BEGIN + 400 * DAY)
 
 
 def rows_of(writer: Writer, view: str) -> int:

@@ -32,7 +32,7 @@ from viewer_year import _BUSY, SHAPES, Shape, _noise, _value
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.managed import CLOUDWATCH
 from mrtuner.history.recording.source import Source, built_in, parse
-from mrtuner.history.store import layout, parquet, sealing, summaries
+from mrtuner.history.store import compaction, layout, parquet, summaries
 from mrtuner.history.store.lake import LocalLake
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.own_sources import EVENTS, SAMPLES
@@ -197,7 +197,7 @@ def build(directory: Path, instances: int) -> None:
                 _over(writer, con, source, hour, hour - at)
             add(writer, con, source, instances, THIS_HOUR, NOW)
             say(source.name)
-        sealing.compact(writer, NOW)
+        compaction.compact(writer, NOW)
     done.touch()
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from history_mix import DAY, put, summary_of
 
 from mrtuner.history.recording.source import Kind, Source, Type, built_in
-from mrtuner.history.store import layout, parquet, sealing, summaries
+from mrtuner.history.store import compaction, layout, parquet, summaries
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.own_sources import EVENTS, OWN, SAMPLES
 from mrtuner.history.store.writer import Writer
@@ -244,7 +244,7 @@ def build(directory: Path, days: int, say: Callable[[str], None]) -> None:
                 _past(writer, con, source, days)
                 say(f"{source.name}: {_taken(writer, source):.1f} MB")
             _today(writer, con)
-        sealing.compact(writer, NOW)
+        compaction.compact(writer, NOW)
         _texts(writer)
     done.write_text(written)
 
@@ -271,7 +271,7 @@ def _past(writer: Writer, con: Engine, source: Source, days: int) -> None:
         con.execute(f"CREATE OR REPLACE TABLE summary AS {summary_of(source, 'FROM moved')}")
         _put_summaries(writer, con, source, {source.name: "FROM moved"}, "FROM summary", at)
         if number % 31 == 0:
-            sealing.compact(writer, at)
+            compaction.compact(writer, at)
     if days > kept:
         _repeated(writer, con, source, days, kept)
 
@@ -329,7 +329,7 @@ def _today(writer: Writer, con: Engine) -> None:
             ).fetchall()
             with writer.transaction():
                 writer._insert(source, found)
-        sealing.move_to_parquet(writer, end)
+        compaction.move_to_parquet(writer, end)
     with writer.transaction():
         writer.db.execute(
             "INSERT OR REPLACE INTO last_sample SELECT instance, source, max(time) "

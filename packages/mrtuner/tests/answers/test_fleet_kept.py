@@ -18,7 +18,7 @@ from history_story import of_source
 from mrtuner.answers.overview import InstanceOverview, overview
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.store import sealing
+from mrtuner.history.store import compaction
 from mrtuner.history.store.writer import HistoryEvent, Writer
 from mrtuner.history.workspace import Workspace
 
@@ -110,7 +110,7 @@ class Fleet:
         self.known[name].changes.append(at)
 
     def sealed(self, until: int, *, hourly: bool = False, everything: bool = False) -> None:
-        sealing.move_to_parquet(
+        compaction.move_to_parquet(
             self.writer, MIDNIGHT + until * SECOND, hourly=hourly, everything=everything
         )
 

@@ -28,7 +28,7 @@ from mrtuner.history.analysis.statements import statement_changes
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recording.sampler import Row, SourceSample
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.store import sealing
+from mrtuner.history.store import compaction
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 
 #: Instances besides that of the story; one has a name that only a user would choose.
@@ -138,11 +138,11 @@ def make_lake(directory: Path, *, old: bool = False) -> list[str]:
             end = 41
             late = _sample("wal", 40 * DAY, of_source("wal", bytes=1))
             writer.commit([Batch(instance=INSTANCE, samples=(late,))])
-        sealing.move_to_parquet(writer, MIDNIGHT + end * DAY * SECOND, everything=True)
-        sealing.compact(writer, MIDNIGHT + (end + 40) * DAY * SECOND)
+        compaction.move_to_parquet(writer, MIDNIGHT + end * DAY * SECOND, everything=True)
+        compaction.compact(writer, MIDNIGHT + (end + 40) * DAY * SECOND)
         # Merged files are no longer listed, but engines that see only files would still read them.
         writer.db.execute("UPDATE file SET retired = 1 WHERE retired IS NOT NULL")
-        sealing.sweep(writer, MIDNIGHT + (end + 40) * DAY * SECOND)
+        compaction.sweep(writer, MIDNIGHT + (end + 40) * DAY * SECOND)
         views = sorted({file.view for file in writer.files()})
     with open_history(directory) as history:
         history.provide("statement_texts")

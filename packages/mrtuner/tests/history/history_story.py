@@ -20,7 +20,7 @@ from history_data import MIDNIGHT, SECOND
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recording.sampler import Row, SourceSample
 from mrtuner.history.recording.source import Source, built_in
-from mrtuner.history.store import sealing
+from mrtuner.history.store import compaction
 from mrtuner.history.store.writer import Batch, Writer
 
 INSTANCE = "db:5432"
@@ -46,7 +46,7 @@ def opened_story(directory: Path, where: str) -> Iterator[History]:
     story(directory)
     if where == "in files":
         with Writer(directory, built_in().values()) as writer:
-            sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * 3 * SECOND)
+            compaction.move_to_parquet(writer, MIDNIGHT + 86_400 * 3 * SECOND)
     with open_history(directory) as history:
         yield history
 

@@ -19,7 +19,7 @@ from mrtuner.errors import UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.recorder import record
 from mrtuner.history.recording.sampler import SourceSample
-from mrtuner.history.store import layout, sealing
+from mrtuner.history.store import compaction, layout
 from mrtuner.history.store.writer import Writer
 from mrtuner.history.workspace import Workspace
 
@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Path:
     with Writer(tmp_path / "store", [SOURCE]) as writer:
         for day in (4, 3):
             commit(writer, NOON - day * DAY)
-            sealing.move_to_parquet(writer, NOON)
+            compaction.move_to_parquet(writer, NOON)
         commit(writer, NOON)
     return tmp_path / "store"
 
@@ -133,9 +133,9 @@ def test_a_damaged_file_keeps_no_other_from_being_merged_or_deleted(store: Path)
     with Writer(store, [SOURCE]) as writer:
         for hour in range(3):
             commit(writer, NOON - 2 * DAY + hour * 3600 * SECOND)
-            sealing.move_to_parquet(writer, NOON, everything=True)
+            compaction.move_to_parquet(writer, NOON, everything=True)
         commit(writer, NOON - 100 * DAY)
-        sealing.move_to_parquet(writer, NOON)
+        compaction.move_to_parquet(writer, NOON)
         old = max(file.number for file in writer.files() if file.view == "queue")
         date = layout.partition_of("queue", NOON - 2 * DAY)
         damaged = sorted((store / layout.LAKE / date).glob("*.parquet"))[1]
@@ -191,8 +191,8 @@ def test_a_database_that_was_moved_away_leaves_files_for_any_reader(store: Path)
     (store / layout.DATABASE).rename(store / "damaged.sqlite")
     with Writer(store, [SOURCE]) as writer:
         commit(writer, NOON - DAY)
-        sealing.move_to_parquet(writer, NOON)
-        sealing.sweep(writer, NOON + DAY)
+        compaction.move_to_parquet(writer, NOON)
+        compaction.sweep(writer, NOON + DAY)
     files = f"{store}/{layout.LAKE}/queue/*/*.parquet"
     with duckdb.connect() as con:
         assert con.execute(f"SELECT count(*) FROM '{files}'").fetchall() == [(150,)]

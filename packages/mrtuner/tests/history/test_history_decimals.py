@@ -11,7 +11,7 @@ import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 from history_recorder import rows
 
-from mrtuner.history.store import layout, parquet, sealing
+from mrtuner.history.store import compaction, layout, parquet
 from mrtuner.history.store.writer import Writer
 
 SOURCE: Final = queue()
@@ -53,7 +53,7 @@ def test_milliseconds_are_integers_of_microseconds_in_a_file_and_milliseconds_in
     sql = "SELECT busy_ms, typeof(busy_ms) FROM queue WHERE done > 0 ORDER BY time"
     expected = [(round(n / 10 + 0.001, 3), "DOUBLE") for n in range(1, 300)]
     assert rows(writer.directory, sql) == expected
-    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+    compaction.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert rows(writer.directory, sql) == expected
     assert of_busy_ms(writer) == ("DECIMAL(18,3)", "DELTA_BINARY_PACKED")
 
@@ -65,7 +65,7 @@ def test_a_number_that_would_lose_a_digit_stays_as_it_is(writer: Writer, value: 
     with writer.transaction():
         at = MIDNIGHT + 60_000_000
         writer._insert(SOURCE, [(at, "db:5432", 60.0, "mail", 1, value, 0)])
-    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+    compaction.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert of_busy_ms(writer)[0] == "DOUBLE"
     ((found,),) = rows(writer.directory, "SELECT busy_ms FROM queue WHERE done = 1")
     assert repr(found) == repr(value)
@@ -89,10 +89,10 @@ def test_a_store_of_the_version_before_is_read_continued_and_merged(tmp_path: Pa
         with writer.transaction():
             at = MIDNIGHT + DAY // 2 + 60 * SECOND
             writer._insert(SOURCE, [(at, "db:5432", 60.0, "mail", 1, 0.5, 7)])
-        sealing.move_to_parquet(writer, MIDNIGHT + 4 * DAY)
+        compaction.move_to_parquet(writer, MIDNIGHT + 4 * DAY)
         late = [first, others[0], (0.5, "DOUBLE", 7), *others[1:]]
         assert rows(tmp_path, BUSY) == late  # from files of both kinds
-        sealing.compact(writer, MIDNIGHT + 4 * DAY)
+        compaction.compact(writer, MIDNIGHT + 4 * DAY)
         assert of_busy_ms(writer)[0] == "DECIMAL(18,3)"
     assert rows(tmp_path, BUSY) == late
     assert rows(tmp_path, BY_DAY) == [("2026-11-23", 1.501, 11), *sums[1:]]

@@ -25,7 +25,7 @@ from mrtuner.history.analysis.period import period
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.sampler import Identity, Sampler
 from mrtuner.history.recording.source import Source, built_in, parse
-from mrtuner.history.store import sealing
+from mrtuner.history.store import compaction
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
@@ -269,7 +269,7 @@ def test_a_clock_that_was_ahead_does_not_end_the_history_in_the_future(
         for number, at in enumerate(times):
             writer.commit([batch(replace(sample(source, 0, monotonic=60.0 * number), at=at))])
         if sealed:
-            sealing.move_to_parquet(writer, now, everything=True)
+            compaction.move_to_parquet(writer, now, everything=True)
     with open_history(tmp_path) as history:
         end = period(history, None, since=3600.0).end
         assert abs(end.timestamp() * SECOND - times[-1]) < SECOND

@@ -12,7 +12,7 @@ import pytest
 from history_data import MIDNIGHT, SECOND, batch, queue, row, sample
 
 from mrtuner.history.reading import History, open_history
-from mrtuner.history.store import retention, sealing
+from mrtuner.history.store import compaction, retention
 from mrtuner.history.store.writer import Writer
 from mrtuner.history.workspace import Workspace
 from mrtuner.web.shared import SharedHistory
@@ -76,7 +76,7 @@ def test_rows_that_come_and_rows_that_move_are_seen_once(tmp_path: Path, work: W
         commit(writer, [30])  # late
         commit(writer, [40], instance="other")
         check(tmp_path, work, [10, 20, 30, 3500, 3700], [40])
-        sealing.move_to_parquet(writer, MIDNIGHT + 3800 * SECOND, hourly=True)
+        compaction.move_to_parquet(writer, MIDNIGHT + 3800 * SECOND, hourly=True)
         check(tmp_path, work, [10, 20, 30, 3500, 3700], [40])
         commit(writer, [3720])
         check(tmp_path, work, [10, 20, 30, 3500, 3700, 3720], [40])
@@ -89,7 +89,7 @@ def test_rows_that_get_the_numbers_of_others_are_not_taken_for_them(
     with Writer(tmp_path, [QUEUE]) as writer:
         commit(writer, [10, 20, 30])
         check(tmp_path, work, [10, 20, 30])
-        sealing.move_to_parquet(writer, MIDNIGHT + 40 * SECOND, everything=True)
+        compaction.move_to_parquet(writer, MIDNIGHT + 40 * SECOND, everything=True)
         commit(writer, [50, 60, 70])
         (last,) = writer.db.execute("SELECT max(rowid) FROM recent_queue").fetchone()
         assert last == 6  # two rows a sample, as before
@@ -170,7 +170,7 @@ def test_the_newest_row_before_a_time_is_found_however_old_it_is(
             writer.commit([batch(sample(QUEUE, 3600 * now, *rows))])
             if now in {23, 49, 55}:
                 until = MIDNIGHT + (3600 * now + 60) * SECOND
-                sealing.move_to_parquet(writer, until, hourly=True, everything=now == 55)
+                compaction.move_to_parquet(writer, until, hourly=True, everything=now == 55)
             for end in (0.5, 1.5, 24, 25, 26.5, 31, 50, 60, 72, 74):
                 past = [hour for hour in hours if hour <= now and hour < end]
                 expected: dict[str, int | None] = {"mail": past[-1]} if past else {}
@@ -197,16 +197,16 @@ def test_what_files_say_is_kept_until_they_say_something_else(
     with Writer(tmp_path, [QUEUE]) as writer:
         commit(writer, [10])
         assert found() == ([None, None], [10, 10], 1)
-        sealing.move_to_parquet(writer, MIDNIGHT + 40 * SECOND, everything=True)
+        compaction.move_to_parquet(writer, MIDNIGHT + 40 * SECOND, everything=True)
         assert found() == ([10, 10], [10, 10], 1)
         commit(writer, [7 * 3600])
         assert found() == ([10, 10], [10, 10 + 7 * 3600], 2)
         commit(writer, [20])  # late
         assert found() == ([10, 10], [30, 30 + 7 * 3600], 3)
-        sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND)
+        compaction.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND)
         assert found() == ([30, 30 + 7 * 3600],) * 2 + (3,)
         (old,) = (file for file in writer.files() if file.view == "queue" and file.rows == 2)
-        assert sealing.compact(writer, MIDNIGHT + 2 * 86_400 * SECOND) > 0
+        assert compaction.compact(writer, MIDNIGHT + 2 * 86_400 * SECOND) > 0
         assert old not in writer.files()
         assert found() == ([30, 30 + 7 * 3600],) * 2 + (3,)
         assert retention.delete_past_retention(writer, MIDNIGHT + 900 * 86_400 * SECOND) > 0
@@ -234,9 +234,9 @@ def test_recent_rows_are_counted_as_they_come_and_go(tmp_path: Path, work: Works
         assert found() == {
             ("db:5432", 0): (2, 5, 30), ("db:5432", 1): (1, 3700, 3700), ("other", 0): (0, 12, 12)
         }  # fmt: skip
-        sealing.move_to_parquet(writer, MIDNIGHT + 3800 * SECOND, hourly=True)
+        compaction.move_to_parquet(writer, MIDNIGHT + 3800 * SECOND, hourly=True)
         assert found() == {("db:5432", 1): (1, 3700, 3700)}
-        sealing.move_to_parquet(writer, MIDNIGHT + 3800 * SECOND, everything=True)
+        compaction.move_to_parquet(writer, MIDNIGHT + 3800 * SECOND, everything=True)
         assert found() == {}
         commit(writer, [3800, 3900, 4000])  # their rows reuse earlier numbers
         assert found() == {("db:5432", 1): (3, 3800, 4000)}

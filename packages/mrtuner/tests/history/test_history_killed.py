@@ -27,7 +27,7 @@ from history_story import of_source
 from mrtuner.errors import UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.store import opening, sealing
+from mrtuner.history.store import compaction, opening
 from mrtuner.history.store.parquet import engine
 from mrtuner.history.store.writer import Writer
 
@@ -38,7 +38,7 @@ HOUR = 3600
 COMMITS = 6
 #: Commits of the next child, which finds what the killed one left.
 MORE_COMMITS = 2
-OURS = str(Path(sealing.__file__).parent)
+OURS = str(Path(compaction.__file__).parent)
 
 
 #: Summaries, and their columns that count sessions; each sample has one session.
@@ -58,9 +58,9 @@ def work(directory: Path, numbers: range, pipe: int) -> None:
             writer.commit([batch(queued, working)])
             os.write(pipe, f"{number}\n".encode())
             now = MIDNIGHT + at * SECOND
-            sealing.move_to_parquet(keeper, now, everything=number % 2 == 0)
-        sealing.compact(keeper, now + 48 * HOUR * SECOND)
-        sealing.sweep(keeper, now)
+            compaction.move_to_parquet(keeper, now, everything=number % 2 == 0)
+        compaction.compact(keeper, now + 48 * HOUR * SECOND)
+        compaction.sweep(keeper, now)
 
 
 def child(directory: Path, numbers: range, kill_at: int = 0) -> tuple[list[int], bool]:

@@ -20,7 +20,7 @@ from moto.server import ThreadedMotoServer
 
 from mrtuner.errors import UsageError
 from mrtuner.history.reading import open_history
-from mrtuner.history.store import s3, sealing
+from mrtuner.history.store import compaction, s3
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 
@@ -66,10 +66,12 @@ def record_day(directory: Path, name: str, day: int) -> None:
         for half in (0, 1):
             one = sample(SOURCE, day * DAY + half * 600, row("mail", day, 0.0, 2 * day + half))
             writer.commit([batch(one, instance=name, texts={hash_of(name, day): name})])
-            sealing.move_to_parquet(writer, MIDNIGHT + (day * DAY + 1200) * SECOND, everything=True)
+            compaction.move_to_parquet(
+                writer, MIDNIGHT + (day * DAY + 1200) * SECOND, everything=True
+            )
             if half == 0:
                 s3.publish(directory, PLACE, boto3.client("s3"))
-        sealing.compact(writer, MIDNIGHT + (day + 1) * DAY * SECOND)
+        compaction.compact(writer, MIDNIGHT + (day + 1) * DAY * SECOND)
 
 
 def hash_of(name: str, day: int) -> int:
@@ -151,4 +153,4 @@ def record_day_without_publishing(directory: Path, name: str, day: int) -> None:
         for half in (0, 1):
             one = sample(SOURCE, day * DAY + half * 600, row("mail", day, 0.0, 2 * day + half))
             writer.commit([batch(one, instance=name)])
-        sealing.move_to_parquet(writer, MIDNIGHT + (day + 1) * DAY * SECOND, everything=True)
+        compaction.move_to_parquet(writer, MIDNIGHT + (day + 1) * DAY * SECOND, everything=True)

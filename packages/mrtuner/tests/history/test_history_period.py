@@ -17,7 +17,7 @@ from mrtuner.history.analysis.statements import statement_changes, statements
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recording.sampler import SourceSample
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.store import layout, sealing
+from mrtuner.history.store import compaction, layout
 from mrtuner.history.store.writer import Batch, Writer
 
 START = datetime(2026, 11, 23, tzinfo=UTC)
@@ -35,7 +35,7 @@ def fill(directory: Path) -> None:
     with Writer(directory, [QUEUE]) as writer:
         writer.commit([batch(*samples)])
         for hour in range(1, 26):
-            sealing.move_to_parquet(writer, MIDNIGHT + hour * 3600 * SECOND, hourly=hour <= 24)
+            compaction.move_to_parquet(writer, MIDNIGHT + hour * 3600 * SECOND, hourly=hour <= 24)
 
 
 @pytest.fixture
@@ -104,10 +104,10 @@ def test_only_files_of_the_period_are_opened(history: History) -> None:
 def test_the_last_sample_is_found_wherever_it_is(tmp_path: Path) -> None:
     with Writer(tmp_path, [QUEUE]) as writer:
         writer.commit([batch(sample(QUEUE, 0, row("mail", 1, 1.0, 1)), instance="old")])
-        sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND, everything=True)
+        compaction.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND, everything=True)
         day = 40 * 86_400
         writer.commit([batch(sample(QUEUE, day, row("mail", 1, 1.0, 1)), instance="sealed")])
-        sealing.move_to_parquet(writer, MIDNIGHT + (day + 3600) * SECOND, everything=True)
+        compaction.move_to_parquet(writer, MIDNIGHT + (day + 3600) * SECOND, everything=True)
         writer.commit([batch(sample(QUEUE, day + 30, row("mail", 1, 1.0, 1)), instance="recent")])
     with open_history(tmp_path) as history:
         days = timedelta(days=40)
@@ -140,7 +140,7 @@ def test_statements_of_a_long_period_are_those_of_its_minutes(
         samples = tuple(calls(minute) for minute in range(1200))
         writer.commit([Batch(instance=INSTANCE, samples=samples)])
         if sealed:
-            sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND)
+            compaction.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND)
     about = HistoryPeriod(
         instance=INSTANCE, begin=START + timedelta(minutes=begin),
         end=START + timedelta(minutes=end),
@@ -179,7 +179,7 @@ def test_an_instance_that_was_not_recorded_for_weeks_is_still_in_the_overview(
             rows=(of_source("connections", clients=30, maximum=40),), cost=0.001,
         )  # fmt: skip
         writer.commit([Batch(instance="late", samples=(late,))])
-        sealing.move_to_parquet(writer, MIDNIGHT + 21 * 86_400 * SECOND)
+        compaction.move_to_parquet(writer, MIDNIGHT + 21 * 86_400 * SECOND)
     with open_history(tmp_path) as history:
         found = {one.instance: one for one in overview(history)}
     assert found["late"].used == {"connections": 0.75}

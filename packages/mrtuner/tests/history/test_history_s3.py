@@ -17,7 +17,7 @@ from moto import mock_aws
 from command_line import run
 from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 from mrtuner.history.reading import open_history
-from mrtuner.history.store import layout, s3, sealing
+from mrtuner.history.store import compaction, layout, s3
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 
@@ -47,7 +47,7 @@ def recorded(directory: Path, instance: str, days: range) -> Path:
         for day in days:
             one = sample(SOURCE, day * DAY, row("mail", day, 0.0, day))
             writer.commit([batch(one, instance=instance, texts={len(instance): instance})])
-        sealing.move_to_parquet(writer, MIDNIGHT + days.stop * DAY * SECOND)
+        compaction.move_to_parquet(writer, MIDNIGHT + days.stop * DAY * SECOND)
     return directory
 
 
@@ -126,11 +126,11 @@ def test_files_that_were_merged_are_replaced_in_the_copy(client: Any, tmp_path: 
         for number in range(2):
             one = sample(SOURCE, number * 60, row("mail", number, 0.0, number))
             writer.commit([batch(one)])
-            sealing.move_to_parquet(writer, MIDNIGHT + DAY * SECOND, everything=True)
+            compaction.move_to_parquet(writer, MIDNIGHT + DAY * SECOND, everything=True)
     s3.publish(store, PLACE, client)
     s3.fetch(PLACE, tmp_path / "copy", client)
     with Writer(store, [SOURCE]) as writer:
-        assert sealing.compact(writer, MIDNIGHT + 2 * DAY * SECOND) > 0
+        assert compaction.compact(writer, MIDNIGHT + 2 * DAY * SECOND) > 0
     s3.publish(store, PLACE, client)
     s3.fetch(PLACE, tmp_path / "copy", client)
     assert rows(tmp_path / "copy") == [("db:5432", 0), ("db:5432", 1)]

@@ -22,7 +22,7 @@ from mrtuner.facts import Missing
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.sampler import Identity
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.store import layout, parquet, retention, sealing
+from mrtuner.history.store import compaction, layout, parquet, retention
 from mrtuner.history.store.status import is_recording, size, status, verify
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from mrtuner.history.text import status_lines
@@ -160,7 +160,7 @@ TOTALS = "SELECT queue, count(*), sum(done) FROM queue GROUP BY 1 ORDER BY 1"
 def test_rows_are_the_same_before_and_after_they_are_moved(writer: Writer) -> None:
     fill(writer, 200)
     before = rows(writer.directory, TOTALS), rows(writer.directory, DONE)
-    moved = sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+    moved = compaction.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert moved == 2 * 200 + 200  # two queues, and the samples themselves
     assert writer.db.execute("SELECT count(*) FROM recent_queue").fetchone() == (0,)
     assert (rows(writer.directory, TOTALS), rows(writer.directory, DONE)) == before
@@ -173,7 +173,7 @@ def test_rows_that_come_late_while_others_are_moved_are_kept_once(writer: Writer
     def move() -> None:
         with writer.another() as other:
             while not over.is_set():
-                if count := sealing.move_to_parquet(other, MIDNIGHT + 2 * DAY):
+                if count := compaction.move_to_parquet(other, MIDNIGHT + 2 * DAY):
                     moved.append(count)
 
     thread = threading.Thread(target=move)
@@ -196,7 +196,7 @@ def test_rows_that_come_late_while_others_are_moved_are_kept_once(writer: Writer
 def test_only_the_past_is_moved(writer: Writer) -> None:
     """200 samples of 10 minutes are 33 hours: a day and 56 samples."""
     fill(writer, 200)
-    sealing.move_to_parquet(writer, MIDNIGHT + 199 * 600 * SECOND)
+    compaction.move_to_parquet(writer, MIDNIGHT + 199 * 600 * SECOND)
     assert writer.db.execute(
         "SELECT count(*) FROM recent_queue WHERE queue = 'mail'"
     ).fetchone() == (56,)
@@ -216,23 +216,23 @@ def test_a_summary_says_the_same_from_sqlite_and_from_files(writer: Writer) -> N
     )
     by_hand = [(0, 3000, 1.0, 0, 5, 5, 6), (1, 3600, 1.0, 6, 11, 11, 6)]
     assert rows(writer.directory, sql) == by_hand
-    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+    compaction.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert rows(writer.directory, sql) == by_hand
 
 
 def test_files_of_a_day_are_merged_and_those_merged_deleted_after_a_while(writer: Writer) -> None:
     for day in range(3):
         writer.commit([batch(sample(SOURCE, day * 7200, row("mail", day + 1, 0.0, day)))])
-        sealing.move_to_parquet(writer, MIDNIGHT + (day * 7200 + 60) * SECOND, everything=True)
+        compaction.move_to_parquet(writer, MIDNIGHT + (day * 7200 + 60) * SECOND, everything=True)
     before = rows(writer.directory, DONE)
     now = MIDNIGHT + 3 * DAY
-    assert sealing.compact(writer, now) >= 3
+    assert compaction.compact(writer, now) >= 3
     assert len([file for file in writer.files() if file.view == "queue"]) == 1
     assert rows(writer.directory, DONE) == before
     lake = writer.directory / layout.LAKE
     assert len(list(lake.glob("queue/*/*.parquet"))) == 4
     writer.db.execute("UPDATE file SET retired = 1 WHERE retired IS NOT NULL")
-    sealing.sweep(writer, now)
+    compaction.sweep(writer, now)
     assert len(list(lake.glob("queue/*/*.parquet"))) == 1
 
 
@@ -242,7 +242,7 @@ def test_numbers_that_vary_are_stored_by_their_differences(writer: Writer) -> No
     writer.commit(
         [batch(*(sample(SOURCE, 60 * n, row("mail", t, 0.0, 0)) for n, t in enumerate(totals)))]
     )
-    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+    compaction.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     (file,) = [file for file in writer.files() if file.view == "queue"]
     with parquet.engine() as con:
         encodings = dict(
@@ -261,9 +261,9 @@ def sealed_days(directory: Path, keep: str, days: int, **limit: int) -> list[tup
         for day in range(days):
             at = day * 86_400
             writer.commit([batch(sample(SOURCE, at, row("mail", 10 * day, 0.0, day)))])
-            sealing.move_to_parquet(writer, MIDNIGHT + (day + 1) * DAY)
+            compaction.move_to_parquet(writer, MIDNIGHT + (day + 1) * DAY)
         before = rows(directory, DONE)
-        sealing.compact(writer, MIDNIGHT + 20 * DAY, **limit)
+        compaction.compact(writer, MIDNIGHT + 20 * DAY, **limit)
         assert rows(directory, DONE) == before
         assert len(before) == days
         return [
@@ -293,13 +293,13 @@ def test_times_are_kept_to_a_hundredth_of_a_second(writer: Writer) -> None:
     sql = f"SELECT epoch_us(time) - {MIDNIGHT}, seconds FROM queue ORDER BY time"
     told = [(0, None), (60_010_000, 60.01), (65_010_000, 5.0), (65_260_000, 0.25)]
     assert rows(writer.directory, sql) == told
-    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+    compaction.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert rows(writer.directory, sql) == told
 
 
 def test_old_rows_go_and_their_summary_stays(writer: Writer) -> None:
     fill(writer, 144)
-    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+    compaction.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert retention.delete_past_retention(writer, MIDNIGHT + 40 * DAY) == 1
     assert rows(writer.directory, TOTALS) == []
     assert rows(writer.directory, "SELECT sum(done) FROM queue_by_hour WHERE queue = 'mail'") == [
@@ -311,11 +311,11 @@ def test_rows_of_a_source_that_is_not_recorded_any_more_are_kept(tmp_path: Path)
     """A user's own metric, which a recorder that was started without it must not delete."""
     with Writer(tmp_path, [SOURCE]) as writer:
         fill(writer, 3)
-        sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+        compaction.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
         writer.commit([batch(sample(SOURCE, 3 * 86_400, row("mail", 9000, 0.0, 1)))])
     before = rows(tmp_path, DONE)
     with Writer(tmp_path, []) as writer:
-        assert sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY) > 0
+        assert compaction.move_to_parquet(writer, MIDNIGHT + 5 * DAY) > 0
         assert retention.delete_past_retention(writer, MIDNIGHT + 5 * DAY) == 0
     assert rows(tmp_path, DONE) == before
 
@@ -326,7 +326,7 @@ def test_in_a_file_the_sessions_of_ten_minutes_stand_by_process(tmp_path: Path) 
     both = [of_source("sessions", pid=pid, state="active") for pid in (7, 3)]
     with Writer(tmp_path, [sessions]) as writer:
         writer.commit([batch(*(sample(sessions, 300 * n, *both) for n in range(4)))])
-        sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+        compaction.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
         (file,) = [one for one in writer.files() if one.view == "sessions"]
     with parquet.engine() as con:
         found = con.execute(
@@ -339,7 +339,7 @@ def test_in_a_file_the_sessions_of_ten_minutes_stand_by_process(tmp_path: Path) 
 
 def test_beyond_a_size_the_oldest_rows_go_first(writer: Writer) -> None:
     fill(writer, 300)
-    sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
+    compaction.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
     files = writer.files()
     first = min((file for file in files if not layout.is_rollup(file.view)), key=lambda f: f.last)
     recent = sum(path.stat().st_size for path in writer.directory.glob("recent.sqlite*"))
@@ -352,7 +352,7 @@ def test_beyond_a_size_the_oldest_rows_go_first(writer: Writer) -> None:
 def test_a_database_that_alone_is_too_large_costs_no_file(writer: Writer) -> None:
     """It holds what could not be moved: to delete the files as well would lose everything."""
     fill(writer, 300)
-    sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
+    compaction.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
     files = writer.files()
     assert retention.delete_past_retention(writer, MIDNIGHT + 5 * DAY, largest=4096) == 0
     assert writer.files() == files
@@ -368,7 +368,7 @@ def test_on_the_first_day_the_size_is_estimated_from_what_is_in_sqlite(tmp_path:
     told = size(tmp_path / "hour")
     (view,) = [one for one in told.views if one.view == "queue"]
     with Writer(tmp_path / "hour", [SOURCE]) as writer:
-        sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+        compaction.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
         (file,) = [one for one in writer.files() if one.view == "queue"]
     assert told.estimated
     assert view.per_day is not None
@@ -390,7 +390,7 @@ def test_a_reader_sees_one_state_while_the_writer_goes_on(writer: Writer) -> Non
     with open_history(writer.directory) as history:
         fill_more = [batch(sample(SOURCE, 20 * 600, row("mail", 99_999, 0.0, 0)))]
         writer.commit(fill_more)
-        sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+        compaction.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
         assert history.row("SELECT max(done) AS most FROM queue WHERE queue = 'mail'") == {
             "most": 600
         }
@@ -429,7 +429,7 @@ def damage(path: Path) -> None:
 
 def test_a_damaged_file_is_named_and_the_rest_is_read(writer: Writer) -> None:
     fill(writer, 300)
-    sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
+    compaction.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
     first = writer.files()[0]
     damage(writer.directory / layout.LAKE / first.path)
     with open_history(writer.directory) as history:
@@ -441,7 +441,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_read(writer: Writer) -> None:
 
 def test_a_changed_byte_is_found(writer: Writer) -> None:
     fill(writer, 150)
-    sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
+    compaction.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
     assert verify(writer.directory).problems == []
     path = writer.directory / layout.LAKE / writer.files()[0].path
     contents = bytearray(path.read_bytes())
@@ -455,7 +455,7 @@ def test_names_with_every_nuisance_come_back_as_they_were(writer: Writer) -> Non
     writer.commit([batch(sample(SOURCE, 0, *(row(name, 0, 0.0, 0) for name in names)))])
     sql = "SELECT queue FROM queue ORDER BY 1"
     assert sorted(one[0] for one in rows(writer.directory, sql)) == sorted(names)
-    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+    compaction.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert sorted(one[0] for one in rows(writer.directory, sql)) == sorted(names)
 
 
@@ -474,7 +474,7 @@ def test_numbers_come_back_to_the_last_digit(writer: Writer) -> None:
     )
     sql = "SELECT done, busy_ms, waiting FROM queue WHERE queue <> 'none' ORDER BY queue"
     assert rows(writer.directory, sql) == [*numbers, (1, None, None)]
-    sealing.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
+    compaction.move_to_parquet(writer, MIDNIGHT + 2 * DAY)
     assert rows(writer.directory, sql) == [*numbers, (1, None, None)]
 
 
@@ -537,7 +537,7 @@ def test_status_of_several_instances_has_a_line_each_and_one_for_each_reason(
 
 def test_size_adds_up_what_is_on_disk(writer: Writer) -> None:
     fill(writer, 300)
-    sealing.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
+    compaction.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
     told = size(writer.directory)
     on_disk = sum(path.stat().st_size for path in writer.directory.rglob("*.parquet"))
     assert sum(view.bytes for view in told.views) == on_disk

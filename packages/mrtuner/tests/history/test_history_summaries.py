@@ -26,7 +26,7 @@ from mrtuner.history.analysis.series import Grid, Kind, Measure, split
 from mrtuner.history.reading import History, open_history
 from mrtuner.history.recording.sampler import SourceSample
 from mrtuner.history.recording.source import Rollup, built_in, in_directory
-from mrtuner.history.store import retention, sealing, summaries
+from mrtuner.history.store import compaction, retention, summaries
 from mrtuner.history.store.status import size
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.history.store.writer import Writer
@@ -63,7 +63,7 @@ def record(directory: Path) -> Path:
     with Writer(directory, built_in().values()) as writer:
         writer.commit([batch(*samples(), instance=INSTANCE)])
         for hours in (2, 3):
-            sealing.move_to_parquet(writer, MIDNIGHT + hours * HOUR, hourly=True)
+            compaction.move_to_parquet(writer, MIDNIGHT + hours * HOUR, hourly=True)
     return directory
 
 
@@ -216,8 +216,8 @@ def test_merged_files_say_the_same(tmp_path: Path) -> None:
     before = everything(tmp_path)
     with Writer(tmp_path, built_in().values()) as writer:
         now = MIDNIGHT + 40 * 24 * HOUR
-        sealing.move_to_parquet(writer, now, everything=True)
-        sealing.compact(writer, now)
+        compaction.move_to_parquet(writer, now, everything=True)
+        compaction.compact(writer, now)
         views = [file.view for file in writer.files()]
         assert len(set(views)) == len(views)
     assert everything(tmp_path) == before
@@ -243,7 +243,7 @@ def test_rows_that_come_late_are_added(tmp_path: Path) -> None:
     )
     with Writer(tmp_path, built_in().values()) as writer:
         writer.commit([batch(late, instance=INSTANCE)])
-        sealing.move_to_parquet(writer, MIDNIGHT + 48 * HOUR)
+        compaction.move_to_parquet(writer, MIDNIGHT + 48 * HOUR)
     with open_history(tmp_path) as history:
         assert busiest_minute(history, period(95, 96)) == (START + timedelta(minutes=95), 16 / 4)
         assert busiest_minute(history, period(90, 100)) == (START + timedelta(minutes=99), 5.0)
@@ -253,7 +253,7 @@ def test_each_summary_goes_when_it_is_old_enough(tmp_path: Path) -> None:
     record(tmp_path)
     day = 24 * HOUR
     with Writer(tmp_path, built_in().values()) as writer:
-        sealing.move_to_parquet(writer, MIDNIGHT + 2 * day, everything=True)
+        compaction.move_to_parquet(writer, MIDNIGHT + 2 * day, everything=True)
         for days, views in (
             (6, {one.view for one in summaries.SUMMARIES}),
             (402, {"sessions_by_hour"}),

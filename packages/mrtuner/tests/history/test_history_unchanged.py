@@ -27,7 +27,7 @@ from mrtuner.history.recorded.machine import facts
 from mrtuner.history.recorded.settings import settings
 from mrtuner.history.recording.sampler import Row
 from mrtuner.history.recording.source import Source, built_in, of_program
-from mrtuner.history.store import sealing
+from mrtuner.history.store import compaction
 from mrtuner.history.store.writer import Writer
 from mrtuner.history.workspace import Workspace
 from mrtuner.limits.recorded_ceilings import CEILINGS
@@ -143,7 +143,7 @@ def test_steps_of_rows_that_went_to_files_are_the_same(writer: Writer, work: Wor
     recorded = Recorded(writer)
     recorded.add(0, 15, 30, 45)
     recorded.check(work, (0, 50))
-    sealing.move_to_parquet(writer, MIDNIGHT + 60 * SECOND, everything=True)
+    compaction.move_to_parquet(writer, MIDNIGHT + 60 * SECOND, everything=True)
     recorded.check(work, (0, 50))
     recorded.add(60, 20, 75, 90)  # 20 comes late
     recorded.seconds.remove(15)  # of two in a step the later one counts
@@ -225,7 +225,7 @@ def test_what_was_changed_is_known_at_the_next_opening(writer: Writer, work: Wor
     check(directory, work, 3.5, 8, "8192", 6000.0, at_three)
     check(directory, work, 5, 8, "1024", 6000.0, [*at_three, (4, "work_mem")])
 
-    sealing.move_to_parquet(writer, MIDNIGHT + 6 * HOUR * SECOND, everything=True)
+    compaction.move_to_parquet(writer, MIDNIGHT + 6 * HOUR * SECOND, everything=True)
     check(directory, work, 5, 8, "1024", 6000.0, [*at_three, (4, "work_mem")])
     put(writer, known["machine"], 7, machine(2))
     put(writer, known["settings"], 7, setting("64"))
@@ -248,4 +248,4 @@ def test_rows_with_the_numbers_of_those_that_left_are_others(
             assert len([one for one in changes(history, about) if one.what == "setting"]) == (
                 hour - 1
             )
-        sealing.move_to_parquet(writer, MIDNIGHT + (hour * HOUR + 60) * SECOND, everything=True)
+        compaction.move_to_parquet(writer, MIDNIGHT + (hour * HOUR + 60) * SECOND, everything=True)

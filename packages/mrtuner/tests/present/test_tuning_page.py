@@ -19,8 +19,8 @@ from mrtuner.bench.series import from_dict
 from mrtuner.change.document import PlannedSetting, SettingNotWritten
 from mrtuner.documents import as_builtins, read
 from mrtuner.present.html import count, percent, ratio, text_without_secrets
-from mrtuner.tuning.advice import Input, ManualStep
-from mrtuner.tuning.document import AppliedSide, NoticeText, TuneDocument
+from mrtuner.tuning.advice import Input, Level, ManualStep, Notice
+from mrtuner.tuning.document import AppliedSide, TuneDocument
 from mrtuner.tuning.report.page import page
 
 VOID = {"meta", "link", "br"}
@@ -315,7 +315,7 @@ def test_nothing_is_loaded_from_anywhere(seen: Reader, html: str) -> None:
 def test_markup_in_the_data_is_shown_and_not_obeyed(tuning: TuneDocument) -> None:
     nasty = "<script>alert('1')</script>"
     given = [Input(name=nasty, value=nasty, source=nasty)]
-    notices = [NoticeText(level="warning", text=f"relation {nasty} is big")]
+    notices = [Notice(Level("warning"), text=f"relation {nasty} is big")]
     steps = [ManualStep(purpose=nasty, commands=(nasty,), now="", risk="")]
     html = page(
         replaced(tuning, given=given, notices=notices, steps=steps),
@@ -329,7 +329,7 @@ def test_markup_in_the_data_is_shown_and_not_obeyed(tuning: TuneDocument) -> Non
 def test_no_password_is_in_the_page(tuning: TuneDocument) -> None:
     leak = "host=db password='hunter 2' user=app; postgresql://app:hunter2@db/shop"
     html = page(
-        replaced(tuning, notices=[NoticeText(level="info", text=leak)]),
+        replaced(tuning, notices=[Notice(Level("info"), text=leak)]),
         data.proof(replace(data.better(), kernel=leak)),
         commands=[
             ("apply", f"mrtuner apply '{leak}'"),

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import NewCluster
 
-from mrtuner.answers.settings_search.live import Tried
+from mrtuner.answers.settings_search.server_in_use import Tried
 from mrtuner.bench.load.pgbench import find_pgbench, initialise
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import State
@@ -146,7 +146,7 @@ def test_what_hurts_is_taken_back_within_seconds(server: Cluster, tmp_path: Path
 PROGRAM = """
 import sys, time
 from pathlib import Path
-from mrtuner.answers.settings_search.live import Tried
+from mrtuner.answers.settings_search.server_in_use import Tried
 from mrtuner.change.journal import Journal
 from mrtuner.cli.common.change import undo_command
 from mrtuner.search.server import known

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from conftest import NewCluster
 
-from mrtuner.answers.settings_search.live import Alone, Tried, _known, search_live
 from mrtuner.answers.settings_search.own_server import SearchWish
+from mrtuner.answers.settings_search.server_in_use import Alone, Tried, _known, search_live
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import State
 from mrtuner.change.settings.apply import Wanted, apply, plan
@@ -148,7 +148,7 @@ def test_connections_of_a_search_end_if_the_network_stalls(server: Cluster) -> N
 GIVES_UP = """
 import os, signal, sys, time
 from pathlib import Path
-from mrtuner.answers.settings_search.live import Alone, Tried, _known, search_live
+from mrtuner.answers.settings_search.server_in_use import Alone, Tried, _known, search_live
 from mrtuner.change.journal import Journal
 from mrtuner.cli.common.change import undo_command
 from mrtuner.search import live

@@ -92,9 +92,9 @@ def test_a_changed_plan_is_shown_with_its_costs_and_the_setting_that_changed_it(
     assert (one.before.cost, one.after.cost) == (
         cost(server, generic), cost(server, generic, random_page_cost=40),
     )  # fmt: skip
-    assert any("using sale_k" in line or "on sale" in line for line in one.before.lines)
-    assert one.before.lines[0].startswith("Aggregate")
-    assert one.before.lines != one.after.lines
+    assert any("using sale_k" in line or "on sale" in line for line in one.before.plan)
+    assert one.before.plan[0].startswith("Aggregate")
+    assert one.before.plan != one.after.plan
     assert one.by == ("random_page_cost",)
     assert one.also == ()
 
@@ -107,8 +107,8 @@ def test_costs_are_compared_only_under_the_same_cost_settings(server: Cluster) -
     seen(server, BY_K)
     one = changed(compare(server.dsn(), 20, {"random_page_cost": "40"}), "WHERE k =")
     generic = "SELECT count(text) FROM sale WHERE k = $1"
-    assert any("Bitmap Heap Scan" in line for line in one.before.lines)
-    assert any("Seq Scan" in line for line in one.after.lines)
+    assert any("Bitmap Heap Scan" in line for line in one.before.plan)
+    assert any("Seq Scan" in line for line in one.after.plan)
     new_now = cost(server, generic, enable_bitmapscan="off", enable_indexscan="off")
     assert one.believed_now == pytest.approx(new_now / one.before.cost)
     assert one.believed_now is not None

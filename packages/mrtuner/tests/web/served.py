@@ -154,12 +154,12 @@ def sealed_story(directory: Path) -> Path:
     from history_story import story
 
     from mrtuner.history.recording.source import built_in
-    from mrtuner.history.store import sealing
+    from mrtuner.history.store import compaction
     from mrtuner.history.store.writer import Writer
 
     story(directory)
     with Writer(directory, built_in().values()) as writer:
-        sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * 3 * SECOND)
+        compaction.move_to_parquet(writer, MIDNIGHT + 86_400 * 3 * SECOND)
     return directory
 
 

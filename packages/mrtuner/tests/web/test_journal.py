@@ -21,6 +21,7 @@ from mrtuner.errors import MrTunerError
 from mrtuner.history.recording.sampler import Identity
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
+from mrtuner.web.journal import _same
 
 #: At 02:30 of the story, max_wal_size went from 1024 to 4096 MB.
 HALF_PAST = datetime.fromtimestamp(MIDNIGHT // SECOND, UTC) + timedelta(seconds=BEGIN + 1800)
@@ -122,6 +123,22 @@ def test_a_change_that_mrtuner_made_leads_to_its_entry(state: Path, store: Path)
     assert (changes["setting"]["by"], changes["setting"]["journal"]) == ("MrTuner's change 1", "1")
     # The entry asked for no restart.
     assert changes["restart"]["by"] == "not changed by MrTuner"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "recorded"),
+    [
+        ("work_mem", "4MB", "4096"),
+        ("io_worker_idle_timeout", "60s", "60000"),  # since 19
+        ("old_snapshot_threshold", "1h", "60"),  # until 16
+        ("app.user", "x", "x"),
+    ],
+)
+def test_a_value_is_compared_in_the_unit_of_whatever_version_has_it(
+    name: str, text: str, recorded: str
+) -> None:
+    assert _same(name, text, recorded)
+    assert not _same(name, text, f"{recorded}1")
 
 
 def test_a_restart_that_mrtuner_asked_for_is_its_own(state: Path, store: Path) -> None:

@@ -12,7 +12,7 @@ from history_story import INSTANCE, of_source
 
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.store import retention, sealing
+from mrtuner.history.store import compaction, retention
 from mrtuner.history.store.writer import Writer
 from mrtuner.web.answers import screen_answer
 from mrtuner.web.document import ScreenAnswer
@@ -174,7 +174,7 @@ def test_of_a_time_whose_minutes_are_gone_the_hours_are_known(tmp_path: Path) ->
     later = MIDNIGHT + 500 * 86_400 * SECOND
     with Writer(tmp_path, built_in().values()) as writer:
         writer.commit([batch(sample(built_in()["sessions"], 500 * 86_400), instance=INSTANCE)])
-        sealing.move_to_parquet(writer, later)
+        compaction.move_to_parquet(writer, later)
         retention.delete_past_retention(writer, later)
     told = screen(tmp_path, "load", **HOUR).story
     assert told is not None

@@ -22,7 +22,7 @@ from history_story import DEAR, INSTANCE, TEXTS
 from served import HOUR, Viewer, rows, serving, serving_here
 
 from mrtuner.history.recording.source import built_in
-from mrtuner.history.store import retention, sealing
+from mrtuner.history.store import compaction, retention
 from mrtuner.history.store.layout import DATABASE
 from mrtuner.history.store.writer import Writer
 from mrtuner.web.screens import SCREENS
@@ -143,7 +143,7 @@ def test_sessions_that_are_kept_as_a_summary_are_shown_by_minute(
     shutil.copytree(recorded, tmp_path / "old")
     later = MIDNIGHT + 9 * 86_400 * SECOND
     with Writer(tmp_path / "old", built_in().values()) as writer:
-        sealing.move_to_parquet(writer, later)
+        compaction.move_to_parquet(writer, later)
         retention.delete_past_retention(writer, later)
     with serving_here(tmp_path / "old") as viewer:
         found = viewer.screen("moment", "from=2026-11-23T02:35&to=2026-11-23T02:36")

@@ -31,7 +31,7 @@ from mrtuner.aws.session import client
 from mrtuner.errors import UsageError
 from mrtuner.history.reading import open_history
 from mrtuner.history.remote import Blocks, RemoteLake, RemoteStore
-from mrtuner.history.store import parquet, s3, sealing
+from mrtuner.history.store import compaction, parquet, s3
 from mrtuner.history.store.parquet import File
 from mrtuner.history.store.writer import Writer
 from mrtuner.web.screens import SCREENS
@@ -150,7 +150,7 @@ def test_nothing_is_read_twice_and_what_is_published_meanwhile_is_seen(
     assert asked == []
     with Writer(tmp_path / "other", [queue()]) as writer:
         writer.commit([batch(sample(queue(), 3600, row("mail", 1, 0.0, 2)), instance="other:5432")])
-        sealing.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND)
+        compaction.move_to_parquet(writer, MIDNIGHT + 86_400 * SECOND)
     s3.publish(tmp_path / "other", PLACE, aws)
     assert counts(store) == before + 1
     store.close()

@@ -142,7 +142,7 @@ class Plan:
 
     def render(self, format: str) -> str:
         from mrtuner_pods.formats import render
-        from mrtuner_pods.planning.rendering import application
+        from mrtuner_pods.planning.application import application
 
         return render(format, application(self))
 

@@ -34,6 +34,7 @@ from mrtuner.limits.metrics.read import FEWEST
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.recorded_ceilings import ceilings_of
 from mrtuner.stats.plateaus import numpy
+from mrtuner.tuning.gather import NEWEST
 from mrtuner.vacuum.wraparound import stops_at
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 _SHORTEST: Final = timedelta(days=1)
 #: The longest time to judge: the end of the period.
 LONGEST: Final = timedelta(days=7)
-#: The version assumed if none was recorded.
-_NEWEST: Final = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,5 +177,5 @@ def id_limits(history: History, about: HistoryPeriod) -> tuple[int | None, int]:
     values = settings(history, about, "autovacuum_freeze_max_age", "server_version_num")
     version = values.get("server_version_num", "")
     forced = values.get("autovacuum_freeze_max_age", "")
-    major = int(version) // 10_000 if version.isdecimal() else _NEWEST
+    major = int(version) // 10_000 if version.isdecimal() else NEWEST
     return int(forced) if forced.isdecimal() else None, stops_at(major)

@@ -47,10 +47,6 @@ class Applied(Proposal):
     recovered: Outcome | None
 
 
-def _agreed(_proposal: Proposal) -> None:
-    return None
-
-
 def apply(
     dsn: str,
     *,
@@ -62,7 +58,7 @@ def apply(
     standbys: Sequence[Standby] = (),
     plans: int | None = None,
     accept_worse_plans: bool = False,
-    confirm: Callable[[Proposal], Restart | None] = _agreed,
+    confirm: Callable[[Proposal], Restart | None] = lambda _: None,
     tell: Tell = silent,
     at: Observer = unobserved,
     **machine: Unpack[MachineInputs],

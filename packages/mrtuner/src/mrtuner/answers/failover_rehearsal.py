@@ -51,10 +51,6 @@ class Rehearsal:
     ways: tuple[Rehearsed, ...]
 
 
-def _agreed(_arrangement: Arrangement) -> None:
-    return None
-
-
 def rehearse(
     dsn: str,
     trigger: str,
@@ -69,7 +65,7 @@ def rehearse(
     quiet: float | None = None,
     whole: float = 600.0,
     write: bool = True,
-    confirm: Callable[[Arrangement], None] = _agreed,
+    confirm: Callable[[Arrangement], None] = lambda _: None,
     tell: Tell = silent,
 ) -> Rehearsal:
     """Let a test server fail over, and time it as clients of `dsn` and of the pooler `through` do.

@@ -1,4 +1,4 @@
-"""How a parameter changed between major versions, in sentences.
+"""How a parameter changed between major versions, in sentences; until when these are supported.
 
 What pg_settings shows is derived from the spans in parameters.json. Changes of meaning, which it
 cannot show, are recorded in meanings.json with their sources.
@@ -7,6 +7,7 @@ cannot show, are recorded in meanings.json with their sources.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from itertools import pairwise
 
 from mrtuner.catalog.load import Span, lifespans, parameter, table
@@ -31,6 +32,15 @@ _CONTEXTS = {
     "backend": "can be set at connection",
     "internal": "cannot be set",
 }
+
+
+def end_of_support(major: int) -> date | None:
+    """Return the date of a major version's last minor release; None for one younger than our table.
+
+    Source: postgresql.org, Versioning Policy.
+    """
+    ends = table("versions.json")["ends"].get(str(major))
+    return None if ends is None else date.fromisoformat(ends)
 
 
 def history(name: str) -> tuple[str, ...]:

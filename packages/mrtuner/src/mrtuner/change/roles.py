@@ -1,4 +1,4 @@
-"""Settings of single roles, with ALTER ROLE … SET in every database; see `change.catalog`."""
+"""Settings of single roles, with ALTER ROLE … SET in every database; see `catalog_transaction`."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def _users(
 
 
 def _sessions(reader: Reader) -> Iterator[Session]:
-    for row in reader.rows_if_allowed("check_sessions", "sessions", SEE_STATS):
+    for row in reader.rows_if_allowed("check_sessions_and_locks", "sessions", SEE_STATS):
         statement = "" if row["statement"] == _HIDDEN else normalized(row["statement"] or "")
         yield Session(**{**row, "statement": statement, "blocked_by": tuple(row["blocked_by"])})
 

@@ -270,7 +270,7 @@ def _found_live(
     dsn: str, wish: SearchWish, place: Path, resumed: bool, asked: options.Asked,
     more: dict[str, Any],
 ) -> Search:  # fmt: skip
-    from mrtuner.answers.settings_search.live import search_live
+    from mrtuner.answers.settings_search.server_in_use import search_live
 
     with asked.book() as book:
         return search_live(

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mrtuner.catalog import Parameter
-from mrtuner.described import Doc
+from mrtuner.described import Doc, document_name
 from mrtuner.facts import Missing
 from mrtuner.findings import Finding
 from mrtuner.formats import Line, for_containers, render
@@ -32,12 +32,13 @@ class Level(StrEnum):
     DANGER = "danger"
 
 
+@document_name("NoticeText")
 @dataclass(frozen=True, slots=True)
 class Notice:
     """Something worth knowing besides the values."""
 
-    level: Level
-    text: str
+    level: Annotated[Level, Doc("info, warning or danger")]
+    text: Annotated[str, Doc("a sentence")]
 
 
 @dataclass(frozen=True, slots=True)

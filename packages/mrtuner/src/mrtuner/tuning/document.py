@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from mrtuner.change.document import ChangePlan
 from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, field
-from mrtuner.tuning.advice import Input, ManualStep
+from mrtuner.tuning.advice import Input, ManualStep, Notice
 from mrtuner.tuning.pgtune import PeerDifference
+from mrtuner.tuning.query_plans import Side
 from mrtuner.tuning.verdict import Basis
 
 if TYPE_CHECKING:
@@ -70,13 +71,6 @@ class CrashRecovery(Struct):
     pace: Annotated[str, Doc("the evidence for the two rates")]
 
 
-class NoticeText(Struct):
-    """Something worth knowing besides the values."""
-
-    level: Annotated[str, Doc("info, warning or danger")]
-    text: Annotated[str, Doc("a sentence")]
-
-
 class MissingFact(Struct):
     """A fact that could not be read."""
 
@@ -94,15 +88,6 @@ class Setting(Struct):
     after: Annotated[str, Doc("the advised value")]
 
 
-class PlanSide(Struct):
-    """A plan under its own settings."""
-
-    lines: Annotated[list[str], Doc("lines of the plan, each ending in its cost")] = field(
-        name="plan"
-    )
-    cost: Annotated[float, Doc("the planner's total cost")]
-
-
 class Statement(Struct):
     """A statement whose plan or cost changes."""
 
@@ -113,8 +98,8 @@ class Statement(Struct):
     seconds: Annotated[float, Doc("execution time of all calls together")]
     verdict: Annotated[str, Doc("better, worse, doubtful or other")]
     warning: Annotated[str | None, Doc("why to think twice")]
-    before: Annotated[PlanSide, Doc("under the settings in force")]
-    after: Annotated[PlanSide, Doc("under the advised settings")]
+    before: Annotated[Side, Doc("under the settings in force")]
+    after: Annotated[Side, Doc("under the advised settings")]
     by: Annotated[list[str], Doc("settings each of which causes this change alone")]
     also: Annotated[list[str], Doc("settings each of which causes a different change alone")]
     limits: Annotated[
@@ -172,7 +157,7 @@ class TuneDocument(Document, tag="mrtuner.tune/1"):
         Doc("with the settings in force; null without a running server, or if memory is unknown"),
     ]
     recovery: Annotated[CrashRecovery | None, Doc("after a crash, or null")]
-    notices: Annotated[list[NoticeText], Doc("what else is worth knowing")]
+    notices: Annotated[list[Notice], Doc("what else is worth knowing")]
     steps: Annotated[list[ManualStep], Doc("what only a person can do")]
     missing: Annotated[list[MissingFact], Doc("facts that could not be read")]
     plans: Annotated[QueryPlans | UnsetType, Doc("only with `--plans`")] = UNSET
@@ -266,7 +251,7 @@ def tune_document(
         budget=convert(tuning.budget, MemoryBudget) if tuning.budget else None,
         budget_now=convert(tuning.budget_now, MemoryBudget) if tuning.budget_now else None,
         recovery=_recovery(tuning.recovery) if tuning.recovery else None,
-        notices=[convert(one, NoticeText) for one in tuning.notices],
+        notices=list(tuning.notices),
         steps=list(tuning.steps),
         missing=[convert(one, MissingFact) for one in tuning.missing],
         plans=query_plans(plans) if plans else UNSET,
@@ -330,8 +315,8 @@ def _statement(one: ChangedPlan) -> Statement:
         seconds=one.statement.seconds,
         verdict=one.verdict,
         warning=one.warning,
-        before=convert(one.before, PlanSide),
-        after=convert(one.after, PlanSide),
+        before=one.before,
+        after=one.after,
         by=list(one.by),
         also=list(one.also),
         limits=one.limits,

@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from mrtuner.described import Doc, document_name
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.explain import (
     CannotExplain,
@@ -73,12 +74,13 @@ class PlanVerdict(StrEnum):
     OTHER = "other"  # another plan of about the same cost, or one that cannot be compared
 
 
+@document_name("PlanSide")
 @dataclass(frozen=True, slots=True)
 class Side:
     """One plan: its readable lines, and its cost under its own settings."""
 
-    lines: tuple[str, ...]
-    cost: float
+    plan: Annotated[tuple[str, ...], Doc("lines of the plan, each ending in its cost")]
+    cost: Annotated[float, Doc("the planner's total cost")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,7 +174,7 @@ def _fillfactor(relation: Relation) -> int:
     return int(relation.storage_parameters.get("fillfactor", 100))
 
 
-def roles(server: Server, chosen: Chosen, budget: Budget | None) -> Iterator[RoleMemory]:
+def memory_of_roles(server: Server, chosen: Chosen, budget: Budget | None) -> Iterator[RoleMemory]:
     """Yield more work_mem for roles that spill, as far as the budget has room for it."""
     if budget is None or "work_mem" not in chosen.actual:
         return

@@ -1,4 +1,4 @@
-"""Storage parameters of one database's tables, set and restored; see `change.catalog`.
+"""Storage parameters of one database's tables, set and restored; see `change.catalog_transaction`.
 
 Server settings are set by `mrtuner apply`.
 """

@@ -65,14 +65,6 @@ class TableEntry(Table):
     ]
 
 
-class MissingFact(Struct):
-    """What could not be read."""
-
-    name: Annotated[str, Doc("the fact")]
-    why: Annotated[str, Doc("why it could not be read")]
-    supply: Annotated[str | None, Doc("how to supply it, or null")]
-
-
 class VacuumDocument(Document, tag="mrtuner.vacuum/1"):
     """One database.
 
@@ -96,7 +88,7 @@ class VacuumDocument(Document, tag="mrtuner.vacuum/1"):
     blockers: Annotated[list[HorizonBlocker], Doc("what holds back dead rows, the worst first")]
     wraparound: Annotated[list[WraparoundDistance], Doc("how far the counters have come")]
     proofs: Annotated[list[TableComparison], Doc("with `--sample`: rows that were compared")]
-    missing: Annotated[list[MissingFact], Doc("what could not be read")]
+    missing: Annotated[list[NotJudged], Doc("what could not be read")]
     unjudged: Annotated[list[NotJudged], Doc("what could change the verdict")] = field(
         default_factory=list
     )
@@ -147,7 +139,7 @@ def vacuum_document(found: Vacuum) -> VacuumDocument:
         blockers=list(picture.blockers),
         wraparound=list(found.wraparound),
         proofs=list(found.proofs),
-        missing=[convert(one, MissingFact) for one in picture.missing],
+        missing=[convert(one, NotJudged) for one in picture.missing],
         unjudged=[convert(one, NotJudged) for one in found.unjudged],
     )
 

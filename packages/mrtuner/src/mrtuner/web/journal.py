@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner import notation
-from mrtuner.catalog.load import parameters
+from mrtuner.catalog.platforms import newest
 from mrtuner.change.journal import Step, changes_with_steps, journal_directory
 from mrtuner.change.record import Change, ParameterChange, State
 from mrtuner.errors import MrTunerError, UsageError
@@ -127,14 +127,10 @@ def _same(name: str, text: str, recorded: str | None) -> bool:
     """Compare a configuration text with the server's own, which is in the base unit."""
     if recorded is None:
         return False
-    known = parameters(_NEWEST).get(name)
+    known = newest(name)
     if known is None:
         return text == recorded
     return notation.same(name, text, recorded, known.vartype, known.unit)
-
-
-#: Types and units of parameters are the same in all versions that have them.
-_NEWEST: Final = 18
 
 
 def _made(history: History, instance: str) -> list[Made] | None:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, convert, field
+from mrtuner.documents import UNSET, Doc, Document, Struct, UnsetType, field
 from mrtuner.rehearsal.document import ClientOutage, ProbedRun, in_millis, probe_log, rounded
 from rdstune.fleet.audit import AuditFinding
 from rdstune.fleet.maintenance import Origin
-from rdstune.fleet.outage import Deployment, Evidence, OutageKind
+from rdstune.fleet.outage import Deployment, Outage
 from rdstune.fleet.snapshot_copy import SnapshotCopy
 from rdstune.fleet.stagger import WindowClash
 
@@ -110,17 +110,6 @@ def audited_instance(row: AuditRow) -> AuditedInstance:
 # Maintenance.
 
 
-class ExpectedOutage(Struct):
-    """What clients will see of it."""
-
-    kind: Annotated[OutageKind, Doc("what happens to clients")]
-    low: Annotated[int | None, Doc("AWS's lower figure [s]; null without one")]
-    high: Annotated[int | None, Doc("AWS's upper figure [s]; null without one")]
-    words: Annotated[str, Doc("in words")]
-    source: Annotated[str, Doc("where the figure or the statement comes from")]
-    evidence: Annotated[Evidence, Doc("how well it is supported")]
-
-
 class PendingWork(Struct):
     """Something that waits to be done to an instance."""
 
@@ -133,7 +122,7 @@ class PendingWork(Struct):
     forced_apply: Annotated[str | None, Doc("ForcedApplyDate")]
     current_apply: Annotated[str | None, Doc("CurrentApplyDate")]
     opt_in: Annotated[str | None, Doc("OptInStatus")]
-    outage: Annotated[ExpectedOutage, Doc("what clients will see of it")]
+    outage: Annotated[Outage, Doc("what clients will see of it")]
 
 
 class MaintainedInstance(Struct):
@@ -223,7 +212,7 @@ def pending_work(work: Work) -> PendingWork:
         forced_apply=_iso(work.forced_apply),
         current_apply=_iso(work.current_apply),
         opt_in=work.opt_in,
-        outage=convert(work.outage, ExpectedOutage),
+        outage=work.outage,
     )
 
 
@@ -285,7 +274,7 @@ class RehearsalDocument(Document, tag="mrtuner.rds.rehearsal/1"):
     deployment: Annotated[Deployment, Doc("how it is kept available")]
     zone: Annotated[str | None, Doc("Availability Zone before it")]
     what: Annotated[str, Doc("what was done")]
-    expected: Annotated[ExpectedOutage, Doc("the outage to expect, according to AWS")]
+    expected: Annotated[Outage, Doc("the outage to expect, according to AWS")]
     endpoint: Annotated[str, Doc("where RDS was asked")]
     aws: Annotated[bool, Doc("whether that is AWS itself")]
     cautions: Annotated[list[str], Doc("what makes it doubtful that probes saw this instance")]
@@ -313,7 +302,7 @@ def rehearsal_document(
         deployment=drawn.deployment,
         zone=drawn.instance.zone,
         what=drawn.what,
-        expected=convert(drawn.expected, ExpectedOutage),
+        expected=drawn.expected,
         endpoint=endpoint,
         aws=aws,
         cautions=list(cautions),

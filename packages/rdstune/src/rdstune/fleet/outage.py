@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Final
+from typing import Annotated, Final
 
 from mrtuner.aws.rows import Instance
+from mrtuner.described import Doc, document_name
 
 
 class Deployment(StrEnum):
@@ -50,16 +51,17 @@ class Evidence(StrEnum):
     UNVERIFIED = "not verified"  # general knowledge
 
 
+@document_name("ExpectedOutage")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
     """The expected outage: its kind, AWS's figure [s] if any, a description, and the sources."""
 
-    kind: OutageKind
-    words: str
-    source: str
-    evidence: Evidence
-    low: int | None = None
-    high: int | None = None
+    kind: Annotated[OutageKind, Doc("what happens to clients")]
+    words: Annotated[str, Doc("in words")]
+    source: Annotated[str, Doc("where the figure or the statement comes from")]
+    evidence: Annotated[Evidence, Doc("how well it is supported")]
+    low: Annotated[int | None, Doc("AWS's lower figure [s]; null without one")] = None
+    high: Annotated[int | None, Doc("AWS's upper figure [s]; null without one")] = None
 
     @property
     def figure(self) -> str | None:

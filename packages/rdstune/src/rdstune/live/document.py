@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from mrtuner.aws.rows import ApplyMethod
-from mrtuner.change.document import ChangeOutcome
+from mrtuner.change.document import ChangeOutcome, SettingNotWritten
 from mrtuner.documents import Doc, Document, NotJudged, Struct, convert, field
 from rdstune.group.document import ClassMemory
 from rdstune.live.compare import ParameterVerdict, formula_gives
@@ -71,14 +71,6 @@ class GroupStep(Struct):
     reason: Annotated[str, Doc("why")]
 
 
-class UntouchedParameter(Struct):
-    """A parameter that is not written."""
-
-    name: Annotated[str, Doc("the parameter")]
-    value: Annotated[str, Doc("the value that it would have had")]
-    why: Annotated[str, Doc("why it is left alone")]
-
-
 class GroupPlan(Struct):
     """What is to be done."""
 
@@ -89,7 +81,7 @@ class GroupPlan(Struct):
     attaches: Annotated[bool, Doc("whether it is attached in place of another")]
     shared: Annotated[list[str], Doc("other instances that use it")]
     steps: Annotated[list[GroupStep], Doc("what is written")]
-    left_alone: Annotated[list[UntouchedParameter], Doc("what is not")]
+    left_alone: Annotated[list[SettingNotWritten], Doc("what is not")]
     warnings: Annotated[list[str], Doc("sentences")]
 
 
@@ -181,7 +173,7 @@ def apply_document(
             attaches=plan.attaches,
             shared=list(plan.shared),
             steps=[_step(one, machine) for one in plan.steps],
-            left_alone=[convert(one, UntouchedParameter) for one in plan.left_alone],
+            left_alone=[convert(one, SettingNotWritten) for one in plan.left_alone],
             warnings=[*plan.warnings, *notes],
         ),
         outcome=convert(outcome, GroupOutcome),

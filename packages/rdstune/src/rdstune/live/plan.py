@@ -204,11 +204,6 @@ def group_name(name: str) -> str:
     return checked_name(name)
 
 
-def own_group(target: Target) -> str:
-    """Return the name of the group that we create for a target with a default one."""
-    return f"mrtuner-{target.identifier}"[:255].rstrip("-")
-
-
 # Reading the current state.
 
 
@@ -237,7 +232,7 @@ def _chosen(target: Target, group: str | None) -> str:
         return group_name(group)
     if not target.group.startswith("default."):
         return target.group
-    return own_group(target)
+    return f"mrtuner-{target.identifier}"[:255].rstrip("-")  # which is created
 
 
 def _plan_existing(

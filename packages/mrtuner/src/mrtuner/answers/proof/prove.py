@@ -41,10 +41,6 @@ class Proof:
     restarted: bool = False
 
 
-def _agreed(_compared: Sequence[Wanted], _question: Question) -> bool:
-    return True
-
-
 def prove(
     dsn: str,
     wish: Wish | None = None,
@@ -52,7 +48,7 @@ def prove(
     journal: Journal,
     restart: Restart = NEVER,
     program: Path | None = None,
-    confirm: Confirm = _agreed,
+    confirm: Confirm = lambda _compared, _question: True,
     tell: Tell = silent,
     progress: Shown = nullcontext,
     repair: str | None = None,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from mrtuner.catalog.versions import end_of_support
+from mrtuner.catalog.version_changes import end_of_support
 from mrtuner.checks.areas.storage import advice, from_tuning
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import FileValue, State

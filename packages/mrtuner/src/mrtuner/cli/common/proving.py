@@ -52,18 +52,16 @@ def lines(proof: Proof) -> Iterator[str]:
 
 
 def _applied(proof: Proof) -> AppliedSide | None:
+    from msgspec import structs
+
     from mrtuner.change.document import ChangePlan
     from mrtuner.documents import convert
     from mrtuner.tuning.document import AppliedSide
 
     if proof.applied is None:
         return None
-    plan = convert(proof.applied, ChangePlan)
-    return AppliedSide(
-        steps=plan.steps, left_alone=plan.left_alone, refused=plan.refused,
-        pending=plan.pending, elsewhere=plan.elsewhere, method="ALTER SYSTEM", put_back=True,
-        restarted=proof.restarted,
-    )  # fmt: skip
+    plan = structs.asdict(convert(proof.applied, ChangePlan))
+    return AppliedSide(**plan, method="ALTER SYSTEM", put_back=True, restarted=proof.restarted)
 
 
 def minutes(seconds: float) -> str:

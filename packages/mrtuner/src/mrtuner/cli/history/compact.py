@@ -31,7 +31,7 @@ def command(directory: Path | None, everything: bool, max_size: str | None, as_j
     from mrtuner.history.directory import history_directory
     from mrtuner.history.document import HistoryCompacted
     from mrtuner.history.moments import timestamp
-    from mrtuner.history.store import opening, retention, sealing
+    from mrtuner.history.store import compaction, opening, retention
     from mrtuner.history.store.writer import Writer
     from mrtuner.units import parse_bytes, pretty_bytes
 
@@ -41,10 +41,10 @@ def command(directory: Path | None, everything: bool, max_size: str | None, as_j
         sources = [source for source in opening.sources(db) if source.declaration]
     now = timestamp()
     with Writer(place, sources) as writer:
-        moved = sealing.move_to_parquet(writer, now, everything=everything)
-        merged = sealing.compact(writer, now)
+        moved = compaction.move_to_parquet(writer, now, everything=everything)
+        merged = compaction.compact(writer, now)
         expired = retention.delete_past_retention(writer, now, largest=largest)
-        sealing.sweep(writer, now)
+        compaction.sweep(writer, now)
     told = HistoryCompacted(directory=str(place), moved=moved, merged=merged, deleted=expired)
     if largest is not None and (recent := retention.recent_bytes(place)) >= largest:
         terminal.print_note(

@@ -16,7 +16,7 @@ from mrtuner.history.moments import whole_second
 from mrtuner.history.recording.managed import CLOUDWATCH, METRICS
 from mrtuner.history.recording.sampler import Identity, Row, SourceSample
 from mrtuner.history.recording.source import Source, built_in
-from mrtuner.history.store import layout, sealing
+from mrtuner.history.store import compaction, layout
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 
 INSTANCE: Final = "shop-prod"
@@ -86,7 +86,7 @@ def record_example(
                 batches = []
         writer.commit(batches)
         end = start + timedelta(minutes=len(minutes) + 1)
-        sealing.move_to_parquet(writer, whole_second(end), everything=True)
+        compaction.move_to_parquet(writer, whole_second(end), everything=True)
         writer.db.execute("VACUUM")  # frees the space of rows moved into files
 
 

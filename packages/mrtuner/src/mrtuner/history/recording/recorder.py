@@ -30,7 +30,7 @@ from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.silence import SILENCE, SilentSessions
 from mrtuner.history.recording.source import CONNECTION, Source
 from mrtuner.history.recording.statement_text import normalized
-from mrtuner.history.store import opening, retention, sealing
+from mrtuner.history.store import compaction, opening, retention
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from mrtuner.postgres.connect import connect, translated
@@ -257,11 +257,11 @@ class _Upkeep:
 
         steps: dict[str, Callable[[Writer], int]] = {
             "rows of past hours stay in SQLite for now":
-                lambda writer: sealing.move_to_parquet(writer, now, hourly=self.limits.hourly),
-            "files are not merged for now": lambda writer: sealing.compact(writer, now),
+                lambda writer: compaction.move_to_parquet(writer, now, hourly=self.limits.hourly),
+            "files are not merged for now": lambda writer: compaction.compact(writer, now),
             "old files stay for now":
                 lambda writer: retention.delete_past_retention(writer, now, self.limits.largest),
-            "unused files stay for now": lambda writer: sealing.sweep(writer, now),
+            "unused files stay for now": lambda writer: compaction.sweep(writer, now),
         }  # fmt: skip
         largest, recent = self.limits.largest, retention.recent_bytes(self.writer.directory)
         if largest is not None and recent >= largest:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mrtuner.history.store import layout, summaries
+from mrtuner.history.store.compaction import retire, sources_of
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.parquet import File
-from mrtuner.history.store.sealing import retire, sources_of
 from mrtuner.history.store.writer import Writer
 
 

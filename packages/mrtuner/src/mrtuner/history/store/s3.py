@@ -29,7 +29,7 @@ from mrtuner.errors import BadValue, MrTunerError, Refused, UsageError
 from mrtuner.files import replace as write_file
 from mrtuner.history.moments import timestamp
 from mrtuner.history.recording.source import Source, parse
-from mrtuner.history.store import layout, opening, sealing
+from mrtuner.history.store import compaction, layout, opening
 from mrtuner.history.store.parquet import File, checksum
 from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.sql import OLDEST
@@ -222,7 +222,7 @@ def fetch(place: Place, directory: Path, client: Any, *, since: int = 0) -> Fetc
         for file in new:
             _download(client, place, directory / layout.LAKE, file)
         _adopt(client, place, writer, manifests, new)
-        sealing.sweep(writer, timestamp())
+        compaction.sweep(writer, timestamp())
     return Fetched(writers=len(manifests), files=len(new), bytes=sum(file.bytes for file in new))
 
 
@@ -248,7 +248,7 @@ def _adopt(
 ) -> None:
     """Add new files to the list, remove those that no manifest has, and add the texts."""
     listed = {file.path for one in manifests for file in one.files}
-    sealing.adopt(writer, new, [file for file in writer.files() if file.path not in listed])
+    compaction.adopt(writer, new, [file for file in writer.files() if file.path not in listed])
     for one in manifests:
         _fetch_texts(client, place, writer, one)
 

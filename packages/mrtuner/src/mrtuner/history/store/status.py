@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.history.recording.source import CONNECTION, Source
-from mrtuner.history.store import layout, opening, parquet, retention, sealing, summaries
+from mrtuner.history.store import compaction, layout, opening, parquet, retention, summaries
 from mrtuner.history.store.layout import MICRO
 from mrtuner.history.store.own_sources import SAMPLES
 from mrtuner.history.store.parquet import File
@@ -98,11 +98,11 @@ def _estimated(db: sqlite3.Connection) -> dict[str, int]:
             rows = f"SELECT {layout.column_list(source)} FROM {table}"
             if not db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():
                 continue
-            for view, query in sealing.queries_of(con, db, source, rows).items():
+            for view, query in compaction.queries_of(con, db, source, rows).items():
                 sizes = []
                 for number, limit in enumerate(("", " LIMIT 0")):
                     path = f"{view}/{number}/file"
-                    sealing.write(con, f"FROM ({query}){limit}", Path(place), path, source, view)
+                    compaction.write(con, f"FROM ({query}){limit}", Path(place), path, source, view)
                     sizes.append((Path(place) / path).stat().st_size)
                 whole, empty = sizes
                 found[view] = round((whole - empty) * _DAY / (end - begin)) + empty

@@ -95,7 +95,7 @@ def _side_by_side(one: ChangedPlan, look: Look) -> Iterator[str]:
 
 
 def _column(title: str, side: Side) -> list[str]:
-    return [f"{title}: cost {side.cost:,.2f}", *(one_line(line, keep=True) for line in side.lines)]
+    return [f"{title}: cost {side.cost:,.2f}", *(one_line(line, keep=True) for line in side.plan)]
 
 
 def _cause(one: ChangedPlan) -> str:
