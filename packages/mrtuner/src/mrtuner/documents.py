@@ -34,7 +34,7 @@ from importlib import import_module
 from typing import Annotated, Any, Final, TypeVar, cast, get_type_hints
 
 import msgspec
-from msgspec import UNSET, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from mrtuner.described import Doc, Omissible
 from mrtuner.errors import BadValue
@@ -43,6 +43,7 @@ __all__ = [
     "UNSET",
     "Doc",
     "Document",
+    "Meta",
     "Struct",
     "UnsetType",
     "as_builtins",

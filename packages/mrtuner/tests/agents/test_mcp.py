@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -105,6 +106,7 @@ def test_every_tool_reads_and_answers_as_its_schema_says(hostile: Cluster, store
         ("plans", {}),
         ("what_happened", {}),
         ("history_query", {"sql": "SELECT count(*) AS n FROM connections"}),
+        ("history_views", {}),
         ("failover_predict", {"client": "psycopg", "rtt": "1ms"}),
     ]
     tools, answers = asked(places, *calls)
@@ -234,6 +236,61 @@ def test_a_query_that_writes_is_refused(store: Path) -> None:
     )
     assert all(answer.is_error for answer in answers)
     assert kept() == before
+
+
+def test_a_query_has_a_limit_of_time_of_rows_and_of_the_length_of_texts(store: Path) -> None:
+    """Ten seconds; 2 of five million rows; 2,000 characters and an ellipsis."""
+    began = time.monotonic()
+    _, (endless, many, long, listed, planned, refused) = asked(
+        Places(servers={}, history=store),
+        *(
+            ("history_query", {"sql": text, "most": 2})
+            for text in (
+                "SELECT count(*) FROM range(100000000000) AS a, range(1000000) AS b",
+                "SELECT range AS n, range AS n FROM range(5000000);",
+                "SELECT repeat('x', 300000) AS t, repeat('y', 2000) AS whole, now() > '2000-01-01'",
+                "SELECT [1, 2] AS l, {'a': 1.5} AS s, 1.5::decimal(4, 2) AS d, NULL::text AS t",
+                "EXPLAIN SELECT 1",
+                "SELECT nothing FROM connections",
+            )
+        ),
+    )
+    assert time.monotonic() - began < 60
+    assert endless.is_error
+    assert "the query took too long, and was ended" in text(endless)
+    told = many.structured_content
+    assert (told["answer"]["rows"], told["next"]) == ([[0, 0], [1, 1]], 2)
+    assert long.structured_content["answer"]["rows"] == [["x" * 2000 + "…", "y" * 2000, True]]
+    assert listed.structured_content["answer"]["columns"] == ["l", "s", "d", "t"]
+    assert listed.structured_content["answer"]["rows"][0][:2] == ["[1, 2]", "{'a': 1.5}"]
+    assert planned.structured_content["answer"]["rows"]
+    assert refused.is_error
+    assert "nothing" in text(refused)
+
+
+def test_views_and_their_columns_are_told(store: Path) -> None:
+    _, (views, columns, unknown) = asked(
+        Places(servers={}, history=store),
+        ("history_views", {"most": 500}),
+        ("history_views", {"view": "connections"}),
+        ("history_views", {"view": "nothing"}),
+    )
+    assert "connections" in {row[0] for row in views.structured_content["answer"]["rows"]}
+    assert columns.structured_content["answer"]["columns"] == ["column", "type", "unit", "what"]
+    assert "time" in {row[0] for row in columns.structured_content["answer"]["rows"]}
+    assert unknown.is_error
+
+
+def test_a_machine_that_is_described_needs_no_server() -> None:
+    places = Places(servers={"one": "host=nowhere.invalid", "two": "host=nowhere.invalid"})
+    described = {"memory": "16GB", "cpus": 4, "storage": "ssd"}
+    _, (tuned, unnamed, too_many) = asked(
+        places, ("tune", described), ("tune", {}), ("tune", described | {"most": 501})
+    )
+    advice = {one["name"]: one["value"] for one in tuned.structured_content["answer"]["advice"]}
+    assert advice["shared_buffers"] == "4GB"
+    assert unnamed.is_error
+    assert too_many.is_error
 
 
 def test_long_answers_come_in_parts(store: Path) -> None:

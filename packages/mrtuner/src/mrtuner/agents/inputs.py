@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from mrtuner.documents import Doc, Struct, field
+from mrtuner.documents import Doc, Meta, Struct, field
 
 
 class Inputs(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -14,8 +14,8 @@ class Inputs(Struct, forbid_unknown_fields=True, kw_only=True):
 class Page(Inputs, kw_only=True):
     """Which part of a long answer."""
 
-    after: Annotated[int, Doc("skip so many entries: `next` of the answer before")] = 0
-    most: Annotated[int, Doc("return at most so many entries")] = 50
+    after: Annotated[int, Meta(ge=0), Doc("skip so many entries: `next` of the answer before")] = 0
+    most: Annotated[int, Meta(ge=1, le=500), Doc("return at most so many entries")] = 50
 
 
 class OfServer(Page, kw_only=True):
@@ -70,7 +70,13 @@ class PeriodInputs(Page, kw_only=True):
 class QueryInputs(Page, kw_only=True):
     """A question to the history."""
 
-    sql: Annotated[str, Doc("one SELECT, in DuckDB's dialect; SHOW TABLES lists the views")]
+    sql: Annotated[str, Doc("one SELECT, in DuckDB's dialect")]
+
+
+class ViewsInputs(Page, kw_only=True):
+    """What the history can be asked for."""
+
+    view: Annotated[str | None, Doc("its columns; without it, all views")] = None
 
 
 class FailoverInputs(Inputs, kw_only=True):

@@ -146,7 +146,7 @@ async def _called(
     except MrTunerError as error:
         return _refused(error.message, error.hint)
     after, most = (said.after, said.most) if isinstance(said, Page) else (0, 0)
-    plain, following = paged(answer, tool, max(after, 0), max(most, 1))
+    plain, following = paged(answer, tool, after, most)
     whole = {"answer": plain, "next": following, "notice": NOTICE}
     text = printable_json(json.dumps(whole, ensure_ascii=False))
     return types.CallToolResult(

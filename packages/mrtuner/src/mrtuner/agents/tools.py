@@ -20,6 +20,7 @@ from mrtuner.agents.inputs import (
     PlansInputs,
     QueryInputs,
     TuneInputs,
+    ViewsInputs,
 )
 from mrtuner.checks.catalogue import known
 from mrtuner.checks.document import CheckDocument, ChecksDocument, check_document, checks_document
@@ -27,6 +28,7 @@ from mrtuner.documents import Document, as_builtins, schema, tag
 from mrtuner.errors import UsageError
 from mrtuner.failover.predict.document import PredictDocument, predict_document
 from mrtuner.history.document import HistoryRows, HistorySummary
+from mrtuner.history.query_part import Part
 from mrtuner.inputs import MachineInputs
 from mrtuner.limits.document import LimitsDocument, limits_document
 from mrtuner.tuning.document import ExplainDocument, TuneDocument, tune_document
@@ -139,14 +141,14 @@ def _machine(**given: Any) -> MachineInputs:
 @tool("Advise settings", ("advice",))
 def tune(places: Places, said: TuneInputs) -> TuneDocument:
     """Advise settings for a server, each with its reason and basis, within a memory budget. Values
-    are configuration text with units; sizes in fields named bytes are bytes. Without a server,
-    for a machine that is described. Changes nothing.
+    are configuration text with units; sizes in fields named bytes are bytes. For a machine that is
+    described, name no server. Changes nothing.
     """
     machine = _machine(
         memory=said.memory, cpus=said.cpus, storage=said.storage, workload=said.workload
     )
-    dsn = places.dsn(said.server)[1] if places.servers else None
-    return tune_document(answers.tune(dsn, **machine))
+    described = machine and said.server is None and len(places.servers) != 1
+    return tune_document(answers.tune(None if described else places.dsn(said.server)[1], **machine))
 
 
 @tool("Explain a parameter")
@@ -186,11 +188,11 @@ def plans(places: Places, said: PlansInputs) -> TuneDocument:
 @tool("Hard limits reached")
 def limits(places: Places, said: PeriodInputs) -> LimitsDocument:
     """Tell which hard limit of its host a recorded server reached, when and for how long. Needs a
-    history.
+    history, and the server, which is asked for its limits of today.
     """
-    found = answers.limits(
-        "local", history=places.recorded(), instance=said.instance, since=said.since
-    )
+    directory = places.recorded()
+    dsn = places.dsn(said.instance)[1] if places.servers else "local"
+    found = answers.limits(dsn, history=directory, instance=said.instance, since=said.since)
     return limits_document(found)
 
 
@@ -205,10 +207,18 @@ def what_happened(places: Places, said: PeriodInputs) -> HistorySummary:
 
 @tool("SQL on the history", ("rows",))
 def history_query(places: Places, said: QueryInputs) -> HistoryRows:
-    """Run one SELECT on the recorded history, in DuckDB's dialect. It can read the history and
-    nothing else. Times are in UTC.
+    """Run one SELECT on the recorded history, in DuckDB's dialect; `history_views` lists what can
+    be read. Nothing else can. Times are in UTC. It ends after ten seconds, and long texts are cut.
     """
-    found = answers.query(said.sql, places.recorded())
+    wanted = said.after + said.most + 1  # one more tells whether there is a next part
+    found = answers.query(said.sql, places.recorded(), part=Part(rows=wanted))
+    return HistoryRows(columns=found.columns, rows=found.rows)
+
+
+@tool("Views of the history", ("rows",))
+def history_views(places: Places, said: ViewsInputs) -> HistoryRows:
+    """List the views that `history_query` can read, or the columns of one, with their units."""
+    found = answers.history_views(said.view, places.recorded())
     return HistoryRows(columns=found.columns, rows=found.rows)
 
 

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from mrtuner.answers.proof.prove import prove
     from mrtuner.answers.server_check import check
     from mrtuner.answers.settings_search.own_server import search
-    from mrtuner.answers.what_happened import compare_periods, history, query
+    from mrtuner.answers.what_happened import compare_periods, history, history_views, query
     from mrtuner.failover.settings.advice import settings as failover_settings
     from mrtuner.rotate.answer import rotate
 
 __all__ = [
     "apply", "audit", "check", "compare_periods", "failover", "failover_settings", "history",
-    "limits", "prove", "query", "rehearse", "rotate", "search", "tune", "undo", "vacuum",
+    "history_views", "limits", "prove", "query", "rehearse", "rotate", "search", "tune", "undo",
+    "vacuum",
 ]  # fmt: skip
 
 #: Where each answer is, as MODULE:NAME.
@@ -39,6 +40,7 @@ _PLACES: Final = {
     "failover": "mrtuner.answers.failover_prediction:failover",
     "failover_settings": "mrtuner.failover.settings.advice:settings",
     "history": "mrtuner.answers.what_happened:history",
+    "history_views": "mrtuner.answers.what_happened:history_views",
     "limits": "mrtuner.answers.hard_limits:limits",
     "prove": "mrtuner.answers.proof.prove:prove",
     "query": "mrtuner.answers.what_happened:query",

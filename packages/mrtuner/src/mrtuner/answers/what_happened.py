@@ -16,6 +16,7 @@ from mrtuner.units import parse_duration
 if TYPE_CHECKING:
     from mrtuner.history.analysis.period import HistoryPeriod
     from mrtuner.history.document import HistoryComparison, HistorySummary
+    from mrtuner.history.query_part import Part
     from mrtuner.history.reading import History
 
 
@@ -116,23 +117,41 @@ class QueryRows:
     damaged: tuple[str, ...]  # files that were left out
 
 
-def query(sql: str, directory: Path | str | None = None) -> QueryRows:
+def query(sql: str, directory: Path | str | None = None, *, part: Part | None = None) -> QueryRows:
     """Run one SELECT, or EXPLAIN of one, on a history, in DuckDB's dialect.
 
-    It can read the history and nothing else.
+    It can read the history and nothing else. With `part`, it has a limit of time and of rows, and
+    long texts are cut.
 
     Raises:
         UsageError: there is no such history, or it is another statement.
-        BadValue: DuckDB refuses it.
+        BadValue: DuckDB refuses it, or it took too long.
         MissingPart: DuckDB is not installed.
     """
     with _opened(directory) as history:
         history.require_query(sql)
         history.provide(sql)
         history.lock()
-        columns, rows = history.table(sql)
+        columns, rows = history.table(sql) if part is None else history.part(sql, part)
         damaged = tuple(map(str, history.damaged))
     return QueryRows(columns=list(columns), rows=[_plain(row) for row in rows], damaged=damaged)
+
+
+def history_views(view: str | None = None, directory: Path | str | None = None) -> QueryRows:
+    """Return the views of a history with their meanings, or the columns of one with their units.
+
+    Raises:
+        UsageError: there is no such history.
+        BadValue: there is no such view.
+        MissingPart: DuckDB is not installed.
+    """
+    with _opened(directory) as history:
+        if view is None:
+            columns, rows = ["view", "what"], [list(one) for one in history.views()]
+        else:
+            columns, rows = ["column", "type", "unit", "what"], history.described(view)
+        damaged = tuple(map(str, history.damaged))
+    return QueryRows(columns=columns, rows=rows, damaged=damaged)
 
 
 def _plain(row: tuple[Any, ...]) -> list[Any]:

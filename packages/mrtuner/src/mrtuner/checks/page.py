@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mrtuner.checks.text import since, when
+from mrtuner.checks.text import follows, since, unjudged
 from mrtuner.present.html import rendered
 
 if TYPE_CHECKING:
@@ -21,5 +21,6 @@ def page(told: CheckDocument) -> str:
         found=sorted(found, key=lambda pair: pair[0].urgency),
         many=len(told.servers) > 1,
         since=since,
-        when=when,
+        follows=follows,
+        unjudged=unjudged,
     )

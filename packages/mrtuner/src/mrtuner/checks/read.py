@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 _HIDDEN: Final = "<insufficient privilege>"
 #: A check must stay harmless on a server in trouble: what takes longer is not judged.
 PATIENCE: Final = QueryTimeouts(statement="2s", lock="200ms")
+#: A server that does not answer within this time [s] is a finding.
+_PATIENCE_TO_CONNECT: Final = 4
 
 #: Parts of the state, the query of each and the type of its rows.
 _PARTS: Final[dict[str, tuple[str, type[Any]]]] = {
@@ -81,7 +83,7 @@ def read(dsn: str, said: gather.Flags, platform: Platform | None = None) -> Stat
     `said` is what is known of its machine, `platform` who is known to run it. Raises ConnectError
     without a usable session.
     """
-    with connect(dsn) as conn, translated(), any_bytes(conn):
+    with connect(dsn, timeout=_PATIENCE_TO_CONNECT) as conn, translated(), any_bytes(conn):
         conn.execute(
             "SELECT set_config('default_transaction_read_only', 'on', false), "
             "set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false)",

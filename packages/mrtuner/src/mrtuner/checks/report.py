@@ -40,15 +40,19 @@ class CheckReport:
 def headline(reports: Sequence[CheckReport]) -> str:
     """``1 danger, 3 to do, 2 to know; 41 checks passed; 3 could not be judged``, of all servers."""
     count = Counter(one.severity for report in reports for one in report.findings)
-    found = [f"{count[one]} {one}" for one in Severity if count[one]] or ["nothing found"]
     passed = sum(len(one.passed) for one in reports)
+    nothing = "nothing found" if passed else "nothing was judged"
+    found = [f"{count[one]} {one}" for one in Severity if count[one]] or [nothing]
     unjudged = [one for report in reports for one in report.unjudged]
     told = f"{', '.join(found)}; {plural(passed, 'check')} passed"
     if not unjudged:
         return told
-    remedies = list(dict.fromkeys(filter(None, (one.supply for one in unjudged))))
-    how = f": {remedies[0]}" if len(remedies) == 1 else ""
-    return f"{told}; {len(unjudged)} could not be judged{how}"
+    told = f"{told}; {len(unjudged)} could not be judged"
+    remedies = Counter(one.supply for one in unjudged if one.supply)
+    for supply, number in remedies.most_common(1):
+        helps = "" if len(remedies) == 1 else f", {number} of them without this"
+        told += f"{helps}: {supply.removesuffix('.')}"
+    return told
 
 
 def judged(target: str, state: State, skip: frozenset[str] = frozenset()) -> CheckReport:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -11,7 +10,7 @@ from mrtuner.escape import printable
 from mrtuner.findings import Finding, Severity
 from mrtuner.present.text import Look, entries, paragraph
 from mrtuner.units import pretty_duration
-from mrtuner.wording import not_judged, plural
+from mrtuner.wording import enumerated, not_judged, plural
 
 if TYPE_CHECKING:
     from mrtuner.checks.document import CheckDocument
@@ -26,8 +25,8 @@ def lines(told: CheckDocument, look: Look, *, everything: bool = False) -> Itera
     yield look.painted(told.headline, "heading")
     for server in told.servers:
         prefix = f"{server.target}: " if many else ""
-        for name, why, supply in _unjudged(server):
-            yield not_judged(f"{prefix}{name}", why, supply)
+        for names, why, supply in unjudged(server):
+            yield not_judged(f"{prefix}{names}", why, supply)
     found = [(one, server.target) for server in told.servers for one in server.findings]
     for one, target in sorted(found, key=lambda pair: pair[0].urgency):
         yield ""
@@ -42,20 +41,23 @@ def lines(told: CheckDocument, look: Look, *, everything: bool = False) -> Itera
             )
 
 
-def _unjudged(server: CheckReport) -> Iterator[tuple[str, str, str | None]]:
-    """Each check with its reason; those of a server that could not be read share one."""
-    if server.version is not None:
-        yield from ((one.name, one.why, one.supply) for one in server.unjudged)
-        return
-    alike = Counter((one.why, one.supply) for one in server.unjudged)
+def unjudged(server: CheckReport) -> Iterator[tuple[str, str, str | None]]:
+    """Checks that could not judge for the same reason, with the reason, and what would help."""
+    alike: dict[tuple[str, str | None], list[str]] = {}
+    for one in server.unjudged:
+        alike.setdefault((one.why, one.supply), []).append(one.name)
     judged = bool(server.passed) or len(alike) > 1
-    for (why, supply), number in alike.items():
-        yield plural(number, "check") if judged else "every check", why, supply
+    for (why, supply), names in alike.items():
+        if server.version is not None:
+            yield enumerated(names), why, supply
+        else:
+            yield plural(len(names), "check") if judged else "every check", why, supply
 
 
 def _finding(one: Finding, prefix: str, look: Look) -> Iterator[str]:
     yield look.painted(f"{one.severity}  {prefix}{one.text}", _STYLES[one.severity])
-    yield from paragraph(f"{one.consequence}{when(one)}{since(one)} [{one.id}]", look)
+    basis = f"; {one.basis}" if one.basis else ""
+    yield from paragraph(f"{follows(one)}{since(one)} [{one.id}{basis}]", look)
     for line in one.evidence:
         yield from paragraph(printable(line), look, style="quiet")
     for text in one.remedy:
@@ -65,11 +67,13 @@ def _finding(one: Finding, prefix: str, look: Look) -> Iterator[str]:
             yield from paragraph(printable(f"→ {text}"), look)
 
 
-def when(one: Finding) -> str:
-    """The time to the harm, after a comma; empty if it is not known."""
+def follows(one: Finding) -> str:
+    """What happens if nothing is done, and when, if that is known."""
     if one.harm_in is None:
-        return ""
-    return ", now" if one.harm_in <= 0 else f", in {pretty_duration(one.harm_in)}"
+        return one.consequence
+    if one.harm_in <= 0:
+        return f"now: {one.consequence}"
+    return f"{one.consequence}, in {pretty_duration(one.harm_in)}"
 
 
 def since(one: Finding) -> str:

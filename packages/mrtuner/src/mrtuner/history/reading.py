@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.history.meanings import SHARED, meaning_of
 from mrtuner.history.moments import about_now, hour_of, micro, moment
+from mrtuner.history.query_part import Part, ended_after, limited
 from mrtuner.history.recording.source import Source
 from mrtuner.history.store import layout, opening, parquet, summaries
 from mrtuner.history.store.lake import Lake, LocalLake
@@ -89,6 +90,23 @@ class History:
             self._refuse(sql, error)
         return self.table(sql, parameters, inside=inside)
 
+    def part(self, sql: str, part: Part) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Return a part of the answer to one SELECT, or the plan of one; see `table`."""
+        import duckdb
+
+        con = self.work.views(None, None).con
+        (statement,) = con.extract_statements(sql)
+        query = statement.query.rstrip().rstrip(";")
+        with ended_after(con, part.seconds):
+            if statement.type != duckdb.StatementType.SELECT:
+                return self.table(query)
+            try:
+                wanted = limited(con, query, part)
+            except duckdb.Error as error:
+                self._refuse(sql, error)
+                wanted = limited(con, query, part)
+            return self.table(wanted)
+
     def _asked(
         self, views: Views, sql: str, parameters: dict[str, Any]
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -102,8 +120,14 @@ class History:
 
     def _refuse(self, sql: str, error: Exception) -> None:
         """Raise why a query failed; return if it can be retried without damaged files."""
+        import duckdb
+
         if failure := self.lake.failure():
             raise failure from None
+        if isinstance(error, duckdb.InterruptException):
+            raise BadValue(
+                "the query took too long, and was ended", "Ask for less, or for a view by hour."
+            ) from None
         if not self._left_out(sql):
             raise _failed(error) from None
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mrtuner.cli.common import options, prerequisites, terminal
+from mrtuner.cli.common import options, terminal
 from mrtuner.cli.history.store_options import directory_option
 
 
@@ -22,19 +22,10 @@ def command(view: str | None, directory: Path | None, as_json: bool) -> None:
       mrtuner history views
       mrtuner history views statements
     """
-    prerequisites.require("duckdb")
-    from mrtuner.history.directory import history_directory
+    from mrtuner.answers import history_views
     from mrtuner.history.document import HistoryRows
-    from mrtuner.history.reading import open_history
     from mrtuner.history.text import row_lines
 
-    with open_history(history_directory(directory)) as history:
-        if view is None:
-            found = HistoryRows(
-                columns=["view", "what"], rows=[list(one) for one in history.views()]
-            )
-        else:
-            found = HistoryRows(
-                columns=["column", "type", "unit", "what"], rows=history.described(view)
-            )
-    terminal.answer(found, row_lines(found.columns, found.rows), as_json)
+    found = history_views(view, directory)
+    told = HistoryRows(columns=found.columns, rows=found.rows)
+    terminal.answer(told, row_lines(told.columns, told.rows), as_json)
