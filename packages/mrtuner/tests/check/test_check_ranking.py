@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from mrtuner.checks.document import check_document
+from mrtuner.checks.report import CheckReport, headline
+from mrtuner.checks.text import follows, lines
 from mrtuner.documents import as_builtins, convert
+from mrtuner.facts import Missing
 from mrtuner.findings import Command, Finding, Severity
+from mrtuner.present.text import Look
 
 DAY = 86_400.0
 
@@ -55,3 +62,49 @@ def test_a_sentence_with_a_name_that_was_not_read_whole_says_so_once() -> None:
     explained = "Copy n\ufffd. (\ufffd stands for what is no text here)"
     assert one.remedy == (explained, "Ask n.")
     assert replace(one, harm_in=1.0).remedy == one.remedy
+
+
+def report(*unjudged: Missing, passed: tuple[str, ...] = ("version-support",)) -> CheckReport:
+    return CheckReport(
+        target="db", version="18.6", database="shop", at=None, findings=(), passed=passed,
+        skipped=(), unjudged=unjudged,
+    )  # fmt: skip
+
+
+MONITOR = "GRANT pg_monitor TO app."
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        (report(), "nothing found; 1 check passed"),
+        (report(Missing("a", "hidden", hint=MONITOR)),
+         "nothing found; 1 check passed; 1 could not be judged: GRANT pg_monitor TO app"),
+        (report(Missing("a", "hidden", hint=MONITOR), Missing("b", "hidden", hint=MONITOR),
+                Missing("c", "unknown", option="--disk"), Missing("d", "never measured")),
+         "nothing found; 1 check passed; 4 could not be judged, 2 of them without this: "
+         "GRANT pg_monitor TO app"),
+        (report(Missing("a", "no session"), passed=()),
+         "nothing was judged; 0 checks passed; 1 could not be judged"),
+    ],
+)  # fmt: skip
+def test_the_headline_names_what_helps_most(told: CheckReport, text: str) -> None:
+    assert headline([told]) == text
+
+
+def test_checks_that_lack_the_same_share_a_line() -> None:
+    told = report(
+        Missing("idle-in-transaction", "hidden", hint=MONITOR), Missing("free-space", "elsewhere"),
+        Missing("lock-queue", "hidden", hint=MONITOR),
+    )  # fmt: skip
+    assert [text for text in lines(check_document([told]), Look()) if "judged: " in text][1:] == [
+        "not judged: idle-in-transaction and lock-queue: hidden; GRANT pg_monitor TO app.",
+        "not judged: free-space: elsewhere",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("harm_in", "text"), [(None, "it stops"), (0.0, "now: it stops"), (3600.0, "it stops, in 60 min")]
+)
+def test_the_time_to_the_harm_is_told(harm_in: float | None, text: str) -> None:
+    assert follows(replace(finding("x"), consequence="it stops", harm_in=harm_in)) == text

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from mrtuner.cli.common import options, terminal
+from mrtuner.errors import BadValue
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +48,13 @@ def command(name: str | None, major: int | None, as_json: bool) -> None:
     from mrtuner.tuning import explain
     from mrtuner.tuning.gather import NEWEST
 
-    parameter = None if name is None else explain.known_parameter(name, major)
+    try:
+        parameter = None if name is None else explain.known_parameter(name, major)
+    except BadValue as error:
+        alike = get_close_matches(name or "", _checks(), n=2)
+        raise BadValue(
+            error.message, f"Did you mean the check {enumerated(alike, 'or')}?" if alike else error.hint
+        ) from None
     major = major or NEWEST
     if as_json:
         terminal.document(
