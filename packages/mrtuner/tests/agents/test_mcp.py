@@ -21,7 +21,6 @@ from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, Tool
 from msgspec.structs import replace
 
-from command_line import run
 from machine import program
 from mrtuner import answers
 from mrtuner.agents.server import NOTICE, server
@@ -200,14 +199,6 @@ def test_what_a_tool_does_not_know_is_refused_with_a_hint() -> None:
         assert answer.is_error, name
         assert words in text(answer)
         assert "HINT: " in text(answer)
-
-
-@pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("example") / "history"
-    done = run("history", "example", "--dir", place)
-    assert done.exit_code == 0, done.output
-    return place
 
 
 def test_limits_of_a_host_that_was_not_recorded_are_unknown_and_not_fine(example: Path) -> None:
