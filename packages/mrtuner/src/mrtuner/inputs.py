@@ -404,6 +404,10 @@ def declared(inputs: type) -> dict[str, Input]:
 MACHINE: Final[Mapping[str, Input]] = declared(MachineInputs)
 
 
+#: What a check needs to know of a machine that cannot be read over SQL.
+OF_A_CHECK: Final = ("memory", "cpus", "storage", "disk", "wal_disk")
+
+
 def checked(given: Mapping[str, Any], known: Mapping[str, Input] = MACHINE) -> dict[str, Any]:
     """Return the values given of these inputs, as they are used.
 

@@ -550,7 +550,7 @@ def test_the_command_says_it_in_its_exit_code_and_in_json(
 def test_several_servers_make_one_list_and_an_unreachable_one_is_not_judged(
     embedded: Cluster, new_cluster: NewCluster, tmp_path: Path
 ) -> None:
-    other = new_cluster(settings={"autovacuum": "off"})
+    other = new_cluster(settings={"autovacuum": "off", "work_mem": "256MB"})
     fleet = tmp_path / "fleet.toml"
     fleet.write_text(
         f'[instances]\nshop = "{embedded.dsn()}"\ncrm = "{other.dsn()}"\n'
@@ -563,6 +563,10 @@ def test_several_servers_make_one_list_and_an_unreachable_one_is_not_judged(
     dangers = [line for line in done.stdout.splitlines() if line.startswith("danger")]
     assert "danger  away: the server cannot be reached: nothing is listening there" in dangers[0]
     assert "hunter2" not in done.stdout
+    fleet.write_text(f'[instances.crm]\ndsn = "{other.dsn()}"\nmemory = "8GB"\n')
+    small = CliRunner().invoke(main, ["check", "--config", str(fleet), "--json"])
+    told = {one["id"]: one["text"] for one in json.loads(small.stdout)["servers"][0]["findings"]}
+    assert "the 8 GB of memory" in told["memory-overcommitted"]
     twice = CliRunner().invoke(main, ["check", "host=db", "host=db user=other"])
     assert twice.exit_code == 2
     assert "two servers have the same name" in twice.stderr

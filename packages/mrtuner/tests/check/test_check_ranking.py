@@ -104,7 +104,8 @@ def test_checks_that_lack_the_same_share_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm_in", "text"), [(None, "it stops"), (0.0, "now: it stops"), (3600.0, "it stops, in 60 min")]
+    ("harm_in", "text"),
+    [(None, "it stops"), (0.0, "now: it stops"), (7200.0, "it stops, in 2 h")],
 )
 def test_the_time_to_the_harm_is_told(harm_in: float | None, text: str) -> None:
     assert follows(replace(finding("x"), consequence="it stops", harm_in=harm_in)) == text

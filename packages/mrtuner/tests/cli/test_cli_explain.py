@@ -56,6 +56,10 @@ def test_an_unknown_name_gets_its_close_matches() -> None:
     ]
 
 
+def test_a_name_like_that_of_a_check_leads_there() -> None:
+    assert explain("lockqueue").stderr.splitlines()[1] == "HINT: Did you mean the check lock-queue?"
+
+
 def test_a_name_that_came_later_says_when() -> None:
     done = explain("io_method", "--pg", "13")
     assert done.exit_code == 2

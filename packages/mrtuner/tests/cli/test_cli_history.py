@@ -263,6 +263,9 @@ def test_a_target_that_cannot_be_recorded_is_refused(
     [
         ("", "no table [instances]"),
         ("[instances]\na = 1", "a is not a connection string"),
+        ("[instances.a]\nmemory = '8GB'", "a is not a connection string"),
+        ("[instances.a]\ndsn = ''\nram = '8GB'", "a has 'ram'"),
+        ("[instances.a]\ndsn = ''\ncpus = 0", "a: cpus"),
         ("[instances", "is not TOML"),
     ],
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 from mrtuner import extensions
 from mrtuner.answers.autovacuum import WEEK, busiest_rates
@@ -152,20 +152,27 @@ def _busiest(state: State, history: History, week: HistoryPeriod) -> Vacuum | No
     return judge(state.vacuum.picture, mine) if state.vacuum and mine else state.vacuum
 
 
-def check_all(
-    servers: Mapping[str, Sequence[str]], *, skip: Collection[str] = (),
-    account: Account | None = None,
-) -> list[CheckReport]:  # fmt: skip
-    """Check several servers, one after the other: by name the target, and what it includes.
+class CheckTarget(NamedTuple):
+    """One of several servers: its name, where it is, its instance of RDS, and its machine."""
 
-    One that cannot be read is not judged.
-    """
+    name: str
+    target: str
+    including: str | None = None
+    machine: MachineInputs = MachineInputs()
+
+
+def check_all(
+    servers: Iterable[CheckTarget], *, skip: Collection[str] = (), account: Account | None = None
+) -> list[CheckReport]:
+    """Check several servers, one after the other. One that cannot be read is not judged."""
     from mrtuner.aws.errors import AwsError
 
     reports = []
-    for name, (target, *including) in servers.items():
+    for name, target, rds, machine in servers:
         try:
-            report = check(target, skip=skip, including=including, account=account)
+            report = check(
+                target, skip=skip, including=[rds] if rds else [], account=account, **machine
+            )
             reports.append(replace(report, target=name))
         except (ConnectError, AwsError) as error:
             why = Missing("", error.message, hint=error.hint)

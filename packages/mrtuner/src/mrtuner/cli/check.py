@@ -13,20 +13,20 @@ from mrtuner.answers.targets import RDS, TargetKind, kind_of
 from mrtuner.cli.common import check_option, options, prerequisites, targets, terminal
 from mrtuner.cli.common.aws_options import account_options
 from mrtuner.errors import UsageError
+from mrtuner.inputs import OF_A_CHECK
 
 if TYPE_CHECKING:
+    from mrtuner.answers.server_check import CheckTarget
     from mrtuner.aws.session import Account
 
 _SEVERITIES: Final = ("danger", "to-do", "to-know")
-#: What a check needs to know of a machine that cannot be read over SQL.
-_MACHINE: Final = ("memory", "cpus", "storage", "disk", "wal_disk")
 
 
 @options.command("check")
 @click.argument(
     "named", type=targets.ServerArgument(rds=True), nargs=-1, metavar="[DSN|rds:NAME]..."
 )
-@options.stacked(*(options.declared_option(name) for name in _MACHINE))
+@options.stacked(*(options.declared_option(name) for name in OF_A_CHECK))
 @targets.config_option
 @click.option(
     "--skip", metavar="ID[,ID]…", help="Leave out these checks; mrtuner explain lists them."
@@ -100,9 +100,9 @@ def command(
         if including or any(value is not None for value in (history, *machine.values())):
             raise UsageError(
                 "options about the machine, the history and --with are for one server",
-                "Check the servers one by one.",
+                "Check the servers one by one; --config takes memory and cpus of each.",
             )
-        reports = check_all(_by_name(named, config), skip=left_out, account=account)
+        reports = check_all(_named(named, config), skip=left_out, account=account)
     told = check_document(reports)
     if as_json:
         terminal.document(told)
@@ -121,15 +121,17 @@ def command(
     )
 
 
-def _by_name(named: Sequence[str], config: Path | None) -> dict[str, tuple[str, ...]]:
-    """What is checked under each name: a connection string, an instance of RDS, or both."""
+def _named(named: Sequence[str], config: Path | None) -> list[CheckTarget]:
+    """What is checked under each name: a server, an instance of RDS, or both."""
+    from mrtuner.answers.server_check import CheckTarget
     from mrtuner.history.fleet_file import read_fleet
 
     of_rds = {one: one for one in named if kind_of(one) is TargetKind.RDS}
     servers = targets.servers_named([one for one in named if one not in of_rds], config)
     if config is not None:
         of_rds |= {one.name: f"{RDS}{one.identifier}" for one in read_fleet(config).managed}
-    return {
-        name: tuple(asked[name] for asked in (servers, of_rds) if name in asked)
-        for name in servers | of_rds
-    }
+    both = [
+        CheckTarget(name, one.dsn, of_rds.pop(name, None), one.machine)
+        for name, one in servers.items()
+    ]
+    return [*both, *(CheckTarget(name, rds) for name, rds in of_rds.items())]

@@ -51,10 +51,9 @@ def command(name: str | None, major: int | None, as_json: bool) -> None:
     try:
         parameter = None if name is None else explain.known_parameter(name, major)
     except BadValue as error:
-        alike = get_close_matches(name or "", _checks(), n=2)
-        raise BadValue(
-            error.message, f"Did you mean the check {enumerated(alike, 'or')}?" if alike else error.hint
-        ) from None
+        alike = enumerated(get_close_matches(name or "", _checks(), n=2), "or")
+        hint = f"Did you mean the check {alike}?" if alike else error.hint
+        raise BadValue(error.message, hint) from None
     major = major or NEWEST
     if as_json:
         terminal.document(

@@ -41,7 +41,7 @@ def command(
     from mrtuner.agents.server import serve_stdio
     from mrtuner.agents.tools import Places
 
-    servers = targets.servers_named(dsns, config)
+    servers = {one.name: one.dsn for one in targets.servers_named(dsns, config).values()}
     if not servers and history is None:
         raise UsageError("nothing to read", "Give a connection string, or --history DIR.")
     terminal.print_note(f"serving {', '.join(servers) or 'a history'} on stdin and stdout")

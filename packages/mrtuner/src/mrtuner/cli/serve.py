@@ -101,7 +101,7 @@ def command(
     require_page()
     access = None if password_file is None else _access(password_file, behind_proxy=behind_proxy)
     far = behind_proxy or not _is_loopback(host)
-    servers = {} if config is None else targets.servers_named((), config)
+    servers = {one.name: one.dsn for one in targets.servers_named((), config).values()}
     agents = _agents(named, servers, far=far) if mcp else None
     with _store(named, account) as store, _listening(host, port) as listener:
         scheme = "https" if tls_cert else "http"

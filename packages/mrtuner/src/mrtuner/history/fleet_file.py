@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.files import read_file
 from mrtuner.history.recording.managed import ManagedInstance
 from mrtuner.history.recording.recorder import Instance
+from mrtuner.inputs import OF_A_CHECK, checked
+from mrtuner.wording import enumerated
+
+if TYPE_CHECKING:
+    from mrtuner.inputs import MachineInputs
 
 _NAME: Final = r"[\w.:@-]{1,200}"
 _EXAMPLE: Final = 'Write [instances], and below it NAME = "postgresql://monitor@host/dbname".'
@@ -70,11 +75,29 @@ def read_fleet(path: Path) -> Fleet:
     tables = {name: found.get(name, {}) for name in ("instances", "rds")}
     if not any(tables.values()) or not all(isinstance(one, dict) for one in tables.values()):
         raise UsageError(f"{path} has no table [instances]", _EXAMPLE)
-    for of, what in (("instances", "a connection string"), ("rds", "an identifier")):
-        for name, value in tables[of].items():
-            if not isinstance(value, str):
-                raise BadValue(f"{path}: {name} is not {what}", _EXAMPLE)
+    for name, value in tables["rds"].items():
+        if not isinstance(value, str):
+            raise BadValue(f"{path}: {name} is not an identifier", _EXAMPLE)
     return Fleet(
-        instances=[instance_of(dsn, name) for name, dsn in tables["instances"].items()],
+        instances=[_described(path, name, value) for name, value in tables["instances"].items()],
         managed=[managed_of(identifier, name) for name, identifier in tables["rds"].items()],
     )
+
+
+def _described(path: Path, name: str, value: object) -> Instance:
+    """The server of an entry: its connection string, or a table with that and its machine."""
+    told = dict(value) if isinstance(value, dict) else {"dsn": value}
+    dsn = told.pop("dsn", None)
+    if not isinstance(dsn, str):
+        raise BadValue(
+            f"{path}: {name} is not a connection string, nor a table with one in dsn", _EXAMPLE
+        )
+    for unknown in sorted(told.keys() - set(OF_A_CHECK)):
+        raise BadValue(
+            f"{path}: {name} has {unknown!r}", f"Beside dsn it may have {enumerated(OF_A_CHECK)}."
+        )
+    try:
+        checked(told)
+    except BadValue as error:
+        raise BadValue(f"{path}: {name}: {error.message}", error.hint) from None
+    return replace(instance_of(dsn, name), machine=cast("MachineInputs", told))

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from mrtuner.answers.targets import TargetKind, instance_named, kind_of
 from mrtuner.cli.common.options import path_option, warn_of_password
 from mrtuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from mrtuner.history.recording.recorder import Instance
 
 config_option = path_option(
     "--config", "FILE", 'File in TOML with a table [instances]: NAME = "connection string".'
@@ -68,8 +71,8 @@ class InstanceArgument(click.ParamType):  # type: ignore[type-arg]  # generic on
         return instance_named(text)
 
 
-def servers_named(dsns: Sequence[str], config: Path | None) -> dict[str, str]:
-    """Return connection strings by name: host and port, or as the file of --config names them.
+def servers_named(dsns: Sequence[str], config: Path | None) -> dict[str, Instance]:
+    """Return servers by name: host and port, or as the file of --config names them.
 
     UsageError for two servers of one name.
     """
@@ -80,7 +83,7 @@ def servers_named(dsns: Sequence[str], config: Path | None) -> dict[str, str]:
     found = [instance_of(dsn) for dsn in dsns]
     if config is not None:
         found += read_fleet(config).instances
-    servers = {one.name: one.dsn for one in found}
+    servers = {one.name: one for one in found}
     if len(servers) < len(found):
         raise UsageError("two servers have the same name", "Name them in a file: --config.")
     return servers

@@ -33,6 +33,7 @@ from mrtuner.history.recording.statement_text import normalized
 from mrtuner.history.store import compaction, opening, retention
 from mrtuner.history.store.layout import HOUR, MICRO
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
+from mrtuner.inputs import MachineInputs
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.units import pretty_bytes
 
@@ -69,6 +70,7 @@ class Instance:
 
     name: str  # in the store
     dsn: str = field(repr=False)
+    machine: MachineInputs = field(default_factory=MachineInputs)  # what a check is told of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
