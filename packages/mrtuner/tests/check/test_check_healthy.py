@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from mrtuner.answers import check
 from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.checks.catalogue import checks
 from mrtuner.checks.read import read
-from mrtuner.checks.report import CheckReport, judged
+from mrtuner.checks.report import CheckReport, headline, judged
 from mrtuner.checks.state import Session
 from mrtuner.cli import main
 from mrtuner.errors import BadValue
@@ -266,11 +267,17 @@ def test_a_role_without_pg_monitor_is_told_exactly_what_it_cannot_judge(
         "synchronous-standby-single", "not-reloaded",
     }  # fmt: skip
     assert all(one.supply for one in report.unjudged)
+    assert 'without this: GRANT pg_monitor TO "plain", or connect' in headline([report])
     granted = checked(cluster, "monitor")
     assert ids(granted) == set()
     assert {one.name for one in granted.unjudged} == {
         "configuration-errors", "next-start", "not-reloaded", "pending-restart",
     }  # fmt: skip
+    for one in granted.unjudged:
+        told = re.findall(r'GRANT (?:SELECT|EXECUTE) ON [^"]+ TO "monitor"', one.supply or "")
+        assert told
+        sql(cluster.dsn(), *told)
+    assert not checked(cluster, "monitor").unjudged
 
 
 @pytest.mark.parametrize(

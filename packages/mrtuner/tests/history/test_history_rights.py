@@ -42,8 +42,8 @@ def test_what_a_role_may_not_read_is_named_with_the_grant(
     assert set(lacks) == {"sessions", "sessions_by_role", "statements", "wal_directory"}
     for name in ("sessions", "sessions_by_role", "statements"):
         assert "hides what other roles do" in lacks[name][0]
-        assert lacks[name][1] == "GRANT pg_read_all_stats to the role."
-    assert lacks["wal_directory"][1] == "GRANT pg_monitor to the role."
+        assert lacks[name][1] == "GRANT pg_read_all_stats TO the role."
+    assert lacks["wal_directory"][1] == "GRANT pg_monitor TO the role."
     recorded = {row[0] for row in rows(tmp_path, "SELECT DISTINCT source FROM samples")}
     assert recorded >= {"connections", "wal", "checkpoints", "databases", "tables", "settings"}
     # How many there are is seen, what they do is not: that is missing, not none.

@@ -236,7 +236,7 @@ def test_what_a_role_may_not_read_is_named_and_the_rest_is_read(new_cluster: New
         "wal_directory",
     }  # fmt: skip
     assert "permission denied" in sampler.missing["replication"].why
-    assert sampler.missing["replication"].hint == "GRANT pg_monitor to the role."
+    assert sampler.missing["replication"].hint == "GRANT pg_monitor TO the role."
     assert "not installed" in sampler.missing["statements"].why
     assert samples["wal"] is not None
 

@@ -114,7 +114,8 @@ def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> S
         why = "the role may not see the sessions of others"
         missing |= {name: Missing(name, why, hint=SEE_STATS) for name in _OF_OTHERS}
     state = State(
-        at=now["at"], database=now["database"], server=server, tuning=None, vacuum=None,
+        at=now["at"], database=now["database"], role=conn.info.user, server=server,
+        tuning=None, vacuum=None,
         sessions=sessions, users=users, waiting=now["waiting"], counted_for=now["counted_for"],
         receiver=Receiver(**receiver[0]) if receiver else None,
         members=members[0]["members"] if members else None, missing=missing, **parts,

@@ -13,6 +13,7 @@ from mrtuner.described import Doc
 from mrtuner.extensions import CHECKS, installed
 from mrtuner.facts import Missing
 from mrtuner.findings import Finding, Severity
+from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import enumerated, plural
 
 
@@ -61,7 +62,7 @@ def judged(target: str, state: State, skip: frozenset[str] = frozenset()) -> Che
         skip |= {one.id for one in checks().values() if one.of_primary}
     return _report(
         target, state, skip, version=state.server.version, database=state.database, at=state.at,
-        history=state.recorded is not None,
+        role=state.role, history=state.recorded is not None,
     )  # fmt: skip
 
 
@@ -85,7 +86,7 @@ def unreachable(target: str, why: Missing, added: Added, skip: frozenset[str]) -
 
 def _report(
     target: str, state: Added, skip: frozenset[str], *, version: str | None = None,
-    database: str | None = None, at: float | None = None, history: bool = False,
+    database: str | None = None, at: float | None = None, role: str = "", history: bool = False,
     without: Missing | None = None, findings: Sequence[Finding] = (),
 ) -> CheckReport:  # fmt: skip
     known = checks()
@@ -113,7 +114,8 @@ def _report(
         if lacking:
             why = enumerated(dict.fromkeys(one.why for one in lacking))
             supply = next((one for one in lacking if one.supply), lacking[0])
-            unjudged.append(replace(supply, name=check.id, why=why))
+            hint = supply.hint and supply.hint.replace("TO the role", f"TO {identifier(role)}")
+            unjudged.append(replace(supply, name=check.id, why=why, hint=hint))
         elif len(found) == before:
             passed.append(check.id)
     return CheckReport(

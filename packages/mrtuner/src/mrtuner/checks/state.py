@@ -343,6 +343,7 @@ class State(Added):
 
     at: float  # the server's clock [s since 1970]
     database: str
+    role: str  # of our session
     server: Server
     tuning: Tuning | None
     vacuum: Vacuum | None

@@ -97,7 +97,7 @@ def top_statements(conn: Connection, number: int) -> tuple[Statement, ...]:
                     "Add it to shared_preload_libraries and restart the server.",
                 ) from None
             except errors.InsufficientPrivilege as error:
-                usual = "Connect as a superuser, or GRANT pg_read_all_stats to the role."
+                usual = "GRANT pg_read_all_stats TO the role, or connect as a superuser."
                 raise MissingPart(
                     "this role may not read pg_stat_statements", grant(error, usual)
                 ) from None

@@ -9,11 +9,11 @@ from mrtuner.facts import Missing
 if TYPE_CHECKING:
     import psycopg
 
-SEE_STATS: Final = "Connect as a superuser, or GRANT pg_monitor to the role."
-SEE_SETTINGS: Final = "Connect as a superuser, or GRANT pg_read_all_settings to the role."
+SEE_STATS: Final = "GRANT pg_monitor TO the role, or connect as a superuser."
+SEE_SETTINGS: Final = "GRANT pg_read_all_settings TO the role, or connect as a superuser."
 SEE_FILES: Final = (
-    "Connect as a superuser, or GRANT SELECT ON pg_file_settings and "
-    "EXECUTE ON FUNCTION pg_show_all_file_settings() to the role."
+    "GRANT SELECT ON pg_file_settings TO the role, and GRANT EXECUTE ON FUNCTION "
+    "pg_show_all_file_settings() TO the role, or connect as a superuser."
 )
 SAME_ENCODING: Final = "Connect to a database with the same encoding as the others."
 
@@ -46,7 +46,7 @@ def not_read(fact: str, error: psycopg.Error, hint: str | None = None) -> Missin
 def grant(error: Exception, usual: str | None) -> str | None:
     """Return what helps a role that lacks a privilege: usually `usual`."""
     lacks_schema = "for schema" in refused(error)
-    return "GRANT USAGE ON that schema to the role." if lacks_schema else usual
+    return "GRANT USAGE ON that schema TO the role." if lacks_schema else usual
 
 
 def refused(error: Exception) -> str:

@@ -282,7 +282,7 @@ def behind(session: Connection) -> float | None:
     if any(row["behind"] is None for row in rows):
         raise MissingPart(
             "how far standbys are behind in replay is hidden from this role",
-            "Connect as a superuser, or GRANT pg_read_all_stats to the role.",
+            "GRANT pg_read_all_stats TO the role, or connect as a superuser.",
         )
     return max((float(row["behind"]) for row in rows), default=None)
 

@@ -151,7 +151,8 @@ def _unchecked(
 
 
 _SEE_HBA: Final = (
-    "GRANT SELECT ON pg_hba_file_rules, and EXECUTE ON FUNCTION pg_hba_file_rules(), to the role."
+    "GRANT SELECT ON pg_hba_file_rules TO the role, and GRANT EXECUTE ON FUNCTION "
+    "pg_hba_file_rules() TO the role."
 )
 _OWN_TIME: Final = "Restart at a time of your own, or undo the change."
 

@@ -44,7 +44,7 @@ NEAR = 0.95
 #: The command-line option that supplies a fact.
 SUPPLY = {"memory": "--memory", "cpus": "--cpus"}
 #: If a live server does not show a parameter, the role may not see it, or the fork lacks it.
-SIGHT = "its current value (GRANT pg_read_all_settings to the role)"
+SIGHT = "its current value (GRANT pg_read_all_settings TO the role)"
 #: What initdb writes where pg_settings has no default of its own.
 INITDB: dict[str, Value] = {"shared_buffers": 128 * MiB // (8 * KiB), "max_connections": 100}
 

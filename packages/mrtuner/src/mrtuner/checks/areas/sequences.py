@@ -100,7 +100,7 @@ def key_exhausted(state: State) -> Iterator[Finding]:
         raise CannotJudge(
             "the role may not see the statistics of keys that no sequence fills: "
             f"{first_few(hidden, _SHOWN)}",
-            "GRANT SELECT on these tables to the role, or pg_read_all_data.",
+            "GRANT SELECT ON these tables TO the role, or pg_read_all_data.",
         )
 
 

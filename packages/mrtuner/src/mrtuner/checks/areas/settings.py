@@ -15,6 +15,7 @@ from mrtuner.checks.state import FileValue, State
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.notation import Unreadable, read, read_word, same
 from mrtuner.postgres.conf_file import number
+from mrtuner.postgres.missing_grants import SEE_FILES
 from mrtuner.postgres.model import RELOAD, Override, Setting
 from mrtuner.tuning.feasibility import servers_own
 from mrtuner.tuning.overrides import (
@@ -52,8 +53,7 @@ def memory_overcommitted(state: State) -> Iterator[Finding]:
     if not servers_own(situation):
         raise CannotJudge(
             "the settings of this role or session hide the server's own",
-            "Connect to another database, or as a superuser; or GRANT SELECT ON pg_file_settings, "
-            "and EXECUTE ON FUNCTION pg_show_all_file_settings(), to the role.",
+            f"Connect to another database; or {SEE_FILES}",
         )
 
 

@@ -152,7 +152,7 @@ class Sampler:
         if source.grant == HIDES and not self._may(HIDES):
             self._lacks(
                 source, "the server hides what other roles do, so the figures would be false",
-                f"GRANT {HIDES} to the role.",
+                f"GRANT {HIDES} TO the role.",
             )  # fmt: skip
             return False
         queries = source.for_version(self.conn.info.server_version)
@@ -217,7 +217,7 @@ class Sampler:
             raise
         except errors.InsufficientPrivilege as error:
             grant = source.grant or "pg_monitor"
-            self._lacks(source, refused(error), f"GRANT {grant} to the role.")
+            self._lacks(source, refused(error), f"GRANT {grant} TO the role.")
         except DatabaseError as error:
             self._lacks(source, refused(error))
         except UnicodeDecodeError:
