@@ -137,7 +137,8 @@ def test_a_period_that_begins_or_ends_within_a_minute_has_nothing_of_the_rest_of
         steps = load_by_step(history, about, 60)
     assert minute is not None
     assert minute.load == pytest.approx(load)
-    assert sum(one.sessions for one in minute.waits if "Lock" in one.event) == pytest.approx(lock or 0)
+    waiting = sum(one.sessions for one in minute.waits if "Lock" in one.event)
+    assert waiting == pytest.approx(lock or 0)
     assert steps[-1].total == pytest.approx(load)
 
 

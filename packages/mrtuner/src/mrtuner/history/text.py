@@ -48,6 +48,8 @@ _TALL: Final = 8
 _FEW: Final = 3
 #: Incidents that are told.
 _INCIDENTS: Final = 20
+#: Kinds of incidents that happened to the server as a whole, told first.
+_EVENTS: Final = frozenset({"crash", "event"})
 #: Width of the chart in columns; the steps of a short period are drawn wider.
 _WIDE: Final = 60
 _MOST_TEXT: Final = 60
@@ -100,7 +102,7 @@ def _weightiest(incidents: Sequence[Incident]) -> Iterator[Incident]:
     """
     by_weight = sorted(
         range(len(incidents)),
-        key=lambda n: (incidents[n].kind != "event", incidents[n].end > incidents[n].begin),
+        key=lambda n: (incidents[n].kind not in _EVENTS, incidents[n].end > incidents[n].begin),
     )
     for number in sorted(by_weight[:_INCIDENTS]):
         yield incidents[number]

@@ -6,7 +6,7 @@ oldest rows kept as sampled is answered from their summaries.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -105,7 +105,7 @@ def slowest_minute(history: History, about: HistoryPeriod) -> HistoryMinute | No
     minute, load = busiest
     begin = max(minute, about.begin)
     within = replace(about, begin=begin, end=min(minute + _MINUTE, about.end))
-    waits = Counter[str]()
+    waits: dict[str, float] = defaultdict(float)
     for _, event, samples in at_work(history, within, WAIT_EVENT):
         waits[event] += samples
     beats = beats_by_minute(history, within)[minute]

@@ -137,7 +137,7 @@ def _at_its_level(run: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any
 
 def _level(run: Sequence[Mapping[str, Any]]) -> float:
     """Return the time per call of most samples [ms]: one with both has many more fast calls."""
-    return median(row["ms"] / row["calls"] for row in run)
+    return median(float(row["ms"] / row["calls"]) for row in run)
 
 
 def _step(run: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
