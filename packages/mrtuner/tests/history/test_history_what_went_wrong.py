@@ -305,6 +305,77 @@ def test_deadlocks_and_refused_sessions_are_told_those_near_each_other_together(
     ]
 
 
+def test_sessions_that_were_refused_in_a_storm_are_told_with_it_and_whose_it_was(
+    tmp_path: Path,
+) -> None:
+    """180 of 200 sessions from 1000 s to 1020 s, usual are 30: more than 75 must be of one.
+
+    In the minute to 1020 s 7 sessions were refused, 2 more in the one to 1800 s.
+    """
+    storm = (*connections([30] * 100 + [150, 180, 150] + [30] * 100),)
+    refused = totals("log_errors", "refused", [0] * 17 + [7] + [0] * 12 + [2])
+    common = {"role": "app", "backend_type": "client backend", "state": "active"}
+    working = sample("sessions", BEGIN + 1012, *(
+        of_source("sessions", pid=pid, application="cart" if pid < 80 else "shop", **common)
+        for pid in range(90)
+    ))  # fmt: skip
+    begin, end = clock(BEGIN + 1000), clock(BEGIN + 1020)
+    rose = f"{begin} {end} the number of sessions rose to 180 of 200; usual are 30"
+    told = recorded(tmp_path, *storm, *refused, working)
+    assert told == [
+        f"{rose}; 80 were of cart (role app); 7 sessions were refused",
+        f"{clock(BEGIN + 1740)} {clock(BEGIN + 1800)} 2 sessions were refused because there were "
+        "too many",
+    ]
+    roles = [
+        sample("sessions_by_role", BEGIN + second, of_source(
+            "sessions_by_role", database="app", role="web", state="idle", sessions=number
+        ))
+        for second, number in ((0, 20), (1015, 160), (1075, 20))
+    ]  # fmt: skip
+    few = sample("sessions", BEGIN + 1012, of_source("sessions", pid=1, application="cart"))
+    assert recorded(tmp_path / "idle", *storm, *roles, few) == [f"{rose}; 160 were of the role web"]
+
+
+def test_a_deadlock_is_told_when_samples_saw_it_and_whose_it_was(tmp_path: Path) -> None:
+    """102 and 103 wait for each other, 104 for one of them; 106 waits for one that works."""
+    locks = totals("databases", "deadlocks", [0, 0, 1, 0], database="shop")
+    names = {102: ("stock", "103"), 103: ("my cart", "102"), 104: ("web", "102"), 106: ("x", "105")}
+    rows = [
+        of_source("sessions", pid=pid, application=name, blocked_by=by, state="active",
+                  wait_event="transactionid")
+        for pid, (name, by) in names.items()
+    ]  # fmt: skip
+    seen = [sample("sessions", BEGIN + 90, *rows), sessions(BEGIN + 91)]
+    assert recorded(tmp_path, *locks, *seen) == [
+        f"{clock(BEGIN + 90)} {clock(BEGIN + 90)} 1 deadlock was resolved in shop between sessions "
+        'of "my cart" and stock'
+    ]
+
+
+def test_the_errors_of_the_log_are_shown_by_severity(tmp_path: Path) -> None:
+    """2, 0 and 1 errors, and a cancelled statement among them; without the log no table."""
+    counts = {"panics": 0, "fatals": 1, "warnings": 4, "deadlocks": 0, "refused": 0}
+    rows = [
+        sample("log_errors", BEGIN + 60 * minute, of_source(
+            "log_errors", errors=errors, cancelled=min(errors, 1),
+            **{name: most * (minute > 0) for name, most in counts.items()},
+        ))
+        for minute, errors in enumerate((0, 2, 2, 3, 3))
+    ]  # fmt: skip
+    recorded(tmp_path / "log", *rows)
+    done = run("history", "show", "--dir", tmp_path / "log")
+    table = done.stdout.partition("The server's log\n")[2]
+    assert table.splitlines()[:7] == [
+        "PANIC                           0", "FATAL                           1",
+        "ERROR                           3", "WARNING                         4",
+        "of these, deadlocks             0", "of these, sessions refused      0",
+        "of these, statements cancelled  1",
+    ]  # fmt: skip
+    recorded(tmp_path / "none", sessions(BEGIN), sessions(BEGIN + 60))
+    assert "server's log\n" not in run("history", "show", "--dir", tmp_path / "none").stdout
+
+
 def load(slow: range, ms: float, calls: int = 600) -> Iterator[SourceSample]:
     """A statement that takes 10 ms a call, and in some minutes as long as given."""
     return loads(dict.fromkeys(slow, ms), calls)
@@ -514,6 +585,29 @@ def test_three_checkpoints_before_their_time_are_told_and_two_are_not(tmp_path: 
     assert told.startswith(f"{clock(BEGIN + 9 * 60)} {clock(BEGIN + 12 * 60)} 3 checkpoints came")
 
 
+def test_checkpoints_before_their_time_are_told_with_the_setting_that_made_them(
+    tmp_path: Path,
+) -> None:
+    """max_wal_size was changed at 9:30, in the minute of the first checkpoint; work_mem as well."""
+
+    def at(second: int, **values: str) -> SourceSample:
+        return sample("settings", BEGIN + second, *(
+            of_source("settings", name=name, value=value, unit="kB" if name == "work_mem" else "MB",
+                      origin="file", pending=False)
+            for name, value in values.items()
+        ))  # fmt: skip
+
+    changed = (at(0, max_wal_size="1024", work_mem="64"), at(570, max_wal_size="48", work_mem="32"))
+    many = (*checkpoints([0] * 10 + [1, 0, 20] + [0] * 10),)
+    assert recorded(tmp_path, *changed, *many) == [
+        f"{clock(BEGIN + 570)} {clock(BEGIN + 720)} 21 checkpoints came before their time within "
+        "2.5 min: WAL reached max_wal_size, or somebody asked for them; just before: "
+        "max_wal_size: 1GB → 48MB"
+    ]
+    (told,) = recorded(tmp_path / "long", at(0, max_wal_size="1024", work_mem="64"), *many)
+    assert told.endswith("or somebody asked for them")
+
+
 @pytest.mark.parametrize(("number", "told"), [(12, 1), (9, 0)])
 def test_checkpoints_of_a_time_without_a_recorder_are_not_those_of_a_minute(
     number: int, told: int, tmp_path: Path
@@ -544,11 +638,9 @@ def test_a_storm_before_the_last_day_is_not_searched_and_that_is_said(tmp_path: 
     assert found.not_looked_for[0].startswith("queues for locks, storms of connections, slower ")
     assert found.not_looked_for[0].endswith("not before 2026-11-24 02:00:00 UTC")
     done = run("history", "show", "--since", "3d", "--dir", tmp_path)
-    assert "\nNot looked for: queues for locks, storms of connections" in done.stdout
+    assert "\nQueues for locks, storms of connections, slower" in done.stdout
     told = " ".join(done.stdout.split())
-    assert (
-        "Not looked for: sessions were not recorded: queues for locks are not looked for." in told
-    )
+    assert " Sessions were not recorded: queues for locks are not looked for." in told
 
 
 def test_nothing_went_wrong_is_said_only_if_all_was_looked_at(tmp_path: Path) -> None:
@@ -563,14 +655,14 @@ def test_nothing_went_wrong_is_said_only_if_all_was_looked_at(tmp_path: Path) ->
             ))])  # fmt: skip
         return run("history", "show", "--dir", place).stdout
 
-    lacking = re.findall("Not looked for: (.*)", shown())
+    lacking = shown().splitlines()[3:5]
     assert lacking == [
-        "the server's log was not read: sessions that were refused are not looked for.",
-        "ceilings are not looked for: the host of db:5432 was not recorded.",
+        "The server's log was not read: sessions that were refused are not looked for.",
+        "Ceilings are not looked for: the host of db:5432 was not recorded.",
     ]
     without = shown("statements")
     assert "\nNothing went wrong in what was looked at.\n" in without
-    assert "Not looked for: statements were not recorded: slower statements are not" in without
+    assert "\nStatements were not recorded: slower statements are not looked for." in without
 
 
 def test_while_only_the_host_was_sampled_nobody_looked(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from mrtuner.history.analysis.statements import statements
 from mrtuner.history.document import (
     HistoryChangeEntry,
     HistoryCheckpoints,
+    HistoryLog,
     HistoryMinute,
     HistorySummary,
     HistoryWait,
@@ -71,7 +72,19 @@ def summary(
         damaged=history.damaged,
         incidents=tuple(incidents),
         not_looked_for=tuple(not_looked_for),
+        log=_log(history, about),
     )
+
+
+def _log(history: History, about: HistoryPeriod) -> HistoryLog | None:
+    if not history.has("log_errors"):
+        return None
+    view, names = view_for(history, "log_errors", about.begin), HistoryLog.__struct_fields__
+    sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in names)
+    found = history.row(
+        f"SELECT {sums} FROM {view} WHERE {IN_PERIOD}", about.parameters, inside=True
+    )
+    return None if found["errors"] is None else HistoryLog(**found)
 
 
 def checkpoints(history: History, about: HistoryPeriod) -> HistoryCheckpoints:
