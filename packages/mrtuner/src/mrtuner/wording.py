@@ -100,5 +100,8 @@ def not_judged(name: str, why: str, supply: str | None) -> str:
 
     >>> not_judged("throughput", "no metric of writes is there", None)
     'not judged: throughput: no metric of writes is there'
+    >>> not_judged("throughput", "it was not read", "Run it there."), not_judged("io", "?", "--io")
+    ('not judged: throughput: it was not read. Run it there.', 'not judged: io: ?; --io')
     """
-    return f"not judged: {name}: {why}{f'; {supply}' if supply else ''}"
+    mark = "." if supply and supply[0].isupper() else ";"
+    return f"not judged: {name}: {why}{f'{mark} {supply}' if supply else ''}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ from conftest import NewCluster
 from history_data import MIDNIGHT, SECOND
 from history_story import INSTANCE, of_source, sample, story
 
+from command_line import run
 from mrtuner.answers import check
 from mrtuner.checks.read import read
 from mrtuner.checks.report import CheckReport, judged
 from mrtuner.checks.state import Recorded
 from mrtuner.findings import Finding
+from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.recording.sampler import SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
@@ -63,11 +66,77 @@ def test_an_old_history_tells_its_last_day_and_that_it_is_not_of_now(
     (found,), why = of(report, "incident")
     assert found.severity == "to know"
     assert "10 checkpoints came before their time" in found.text
-    assert why.startswith(
-        "the history ends at 2026-11-23 02:59:59 UTC; nothing was recorded before"
+    assert found.remedy == (
+        f"mrtuner history show --dir {tmp_path} --instance db:5432 --since 30min --until "
+        "2026-11-23T02:50:00",
     )
+    assert found.consequence == "it may come again"
+    shown = run(*found.remedy[0].split()[1:]).stdout
+    assert shown.startswith("db:5432: 2026-11-23 02:20:00 to 2026-11-23 02:50:00 UTC\n")
+    assert "10 checkpoints came before their time" in shown
+    assert why.startswith("the history ends at 2026-11-23 02:59:59 UTC; nothing was recorded from")
     assert "nothing was recorded from 2026-11-23 02:49:59 UTC to 2026-11-23 02:55:00 UTC" in why
     assert "volume-fills" not in report.skipped
+
+
+def incident(begin: timedelta, end: timedelta, kind: str = "lock queue") -> Incident:
+    at = datetime.now(UTC)
+    return Incident(kind=kind, begin=at - begin, end=at - end, text="one waited", screen="moment")
+
+
+@pytest.mark.parametrize(
+    ("one", "severity", "consequence"),
+    [
+        (incident(timedelta(minutes=9), timedelta(minutes=8)), "to know", "it may come again"),
+        (incident(timedelta(minutes=9), timedelta(minutes=1)), "to do", "it may go on"),
+        (incident(timedelta(minutes=1), timedelta(minutes=1)), "to know", "it may come again"),
+        *(
+            (incident(timedelta(hours=20), timedelta(hours=19), kind), "to do", "it may come again")
+            for kind in ("crash", "sessions refused")
+        ),
+    ],
+)
+def test_what_ended_does_not_go_on_and_a_crash_is_to_do_for_a_day(
+    embedded: Cluster, one: Incident, severity: str, consequence: str
+) -> None:
+    """The history ends now: what was seen in its last minute may go on, if it lasted at all."""
+    end = datetime.now(UTC)
+    recorded = Recorded(
+        store="/history of shop", instance="here", begin=end - timedelta(days=1), end=end,
+        incidents=(one,), not_looked_for=(), filesystems=(), role_peaks=(), limits=None,
+        no_limits="",
+    )  # fmt: skip
+    state = replace(read(embedded.dsn(), gather.flags(memory="8GB")), recorded=recorded)
+    (found,), _ = of(judged("here", state), "incident")
+    assert (found.severity, found.consequence) == (severity, consequence)
+    assert " --dir '/history of shop' --instance here --since " in found.remedy[0]
+    assert (" to " in found.text) == (one.begin < one.end)
+
+
+def test_a_history_that_began_minutes_ago_lacks_nothing_before_it(
+    embedded: Cluster, tmp_path: Path
+) -> None:
+    """15 minutes of all sources: only what takes longer to know is named."""
+    end = now()
+    rows = {
+        "sessions": {}, "connections": {"clients": 5, "active": 1, "maximum": 9}, "databases": {},
+        "statements": {}, "checkpoints": {}, "log_errors": {}, "host": {"cpus": 4},
+    }  # fmt: skip
+    used = ("cpu_user", "cpu_system", "cpu_steal", "cpu_iowait", "cpu_idle")
+    samples = [
+        sample(name, end - ago, of_source(name, **row, **(
+            dict.fromkeys(used, (900 - ago) / 2) if name == "host" else {}
+        )))
+        for ago in range(900, -1, -10)
+        for name, row in rows.items()
+    ]  # fmt: skip
+    report = checked(embedded, tmp_path, *samples)
+    assert of(report, "incident") == ([], "")
+    assert "incident" in report.passed
+    assert re.fullmatch(
+        "6[01] samples of the host cannot show a ceiling: 120 are needed, 30 min: record on",
+        of(report, "ceiling-reached")[1],
+    )  # 900 s are 60 steps of 15 s
 
 
 def test_what_a_history_lacks_is_named_check_by_check(embedded: Cluster, tmp_path: Path) -> None:
@@ -193,7 +262,8 @@ def test_a_ceiling_that_was_reached_is_told_with_its_level_and_what_helps(
     """The week of the field notes: 213 MB/s by day, a limit of the instance as it was started."""
     reached = limits(simulated_week(), class_name=CLASS, storage=STORAGE)
     recorded = Recorded(
-        end=datetime.now(UTC), incidents=(), not_looked_for=(), filesystems=(), role_peaks=(),
+        store="/history", instance="here", begin=datetime.now(UTC), end=datetime.now(UTC),
+        incidents=(), not_looked_for=(), filesystems=(), role_peaks=(),
         limits=reached, no_limits="",
     )  # fmt: skip
     state = replace(read(embedded.dsn(), gather.flags(memory="8GB")), recorded=recorded)

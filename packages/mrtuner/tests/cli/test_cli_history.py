@@ -118,6 +118,18 @@ def test_compare_puts_two_periods_side_by_side(store: str) -> None:
     assert "SELECT count(*) FROM orders" in done.stdout
 
 
+def test_compare_says_which_side_was_recorded_in_part(store: str) -> None:
+    """From 02:46 to 02:54 nothing was recorded after 02:50: four of eight minutes."""
+    done = run(
+        "history", "compare", "--dir", store, "--before", "2026-11-23T02:10", "--after",
+        "2026-11-23T02:46", "--length", "8min",
+    )  # fmt: skip
+    assert done.stdout.splitlines()[:2] == [
+        "before  2026-11-23 02:10:00 to 2026-11-23 02:18:00 UTC",
+        "after   2026-11-23 02:46:00 to 2026-11-23 02:54:00 UTC, 50% of the time sampled",
+    ]
+
+
 @pytest.mark.parametrize("sides", [("01:00", "02:40"), ("02:40", "04:00"), ("02:40", "02:51")])
 def test_compare_refuses_a_side_that_was_not_recorded(store: str, sides: tuple[str, str]) -> None:
     """Before the first sample, after the last, and in the gap: all would seem new, or gone."""
@@ -128,7 +140,7 @@ def test_compare_refuses_a_side_that_was_not_recorded(store: str, sides: tuple[s
     )  # fmt: skip
     assert done.exit_code == 2
     assert "nothing was recorded from 2026-11-23 " in done.stderr
-    assert "was recorded from 2026-11-23 02:00 to 2026-11-23 03:00 UTC" in done.stderr
+    assert "was recorded from 2026-11-23 02:00:00 to 2026-11-23 02:59:59 UTC" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from history_incident import incident
 from history_story import CHEAP, DEAR, INSTANCE, MB, TEXTS, opened_story
 
 from mrtuner.errors import UsageError
@@ -19,7 +21,7 @@ from mrtuner.history.analysis.peaks import peaks
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.analysis.statements import statement_changes, statements
 from mrtuner.history.document import HistoryWait
-from mrtuner.history.reading import History
+from mrtuner.history.reading import History, open_history
 
 TWO = datetime(2026, 11, 23, 2, tzinfo=UTC)
 
@@ -112,6 +114,32 @@ def test_the_busiest_minute_says_what_waited_and_what_ran(history: History) -> N
     )  # fmt: skip
     assert (minute.load, minute.waits) == (10.0, waits)
     assert minute.statements[0].query_id == DEAR
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "load", "lock"),
+    [("02:20:00", "02:20:20", 33.0, 30.0), ("02:19:50", "02:20:10", 33.0, 30.0),
+     ("02:20:41", "02:20:59", 3.0, None), ("02:20:00", "02:21:00", 23.5, 20.5)],
+)  # fmt: skip
+def test_a_period_that_begins_or_ends_within_a_minute_has_nothing_of_the_rest_of_it(
+    begin: str, end: str, load: float, lock: float | None, tmp_path: Path
+) -> None:
+    """By hand: three sessions at work, and from 02:20:00 to 02:20:40, in 41 samples, 30 that wait
+    for locks. The busiest minute is that of the queue: all of it has 3 + 30 * 41 / 60.
+    """
+    about = HistoryPeriod(
+        instance=INSTANCE,
+        begin=datetime.fromisoformat(f"2026-11-23T{begin}+00:00"),
+        end=datetime.fromisoformat(f"2026-11-23T{end}+00:00"),
+    )
+    with open_history(incident(tmp_path)) as history:
+        minute = slowest_minute(history, about)
+        steps = load_by_step(history, about, 60)
+    assert minute is not None
+    assert minute.load == pytest.approx(load)
+    waiting = sum(one.sessions for one in minute.waits if "Lock" in one.event)
+    assert waiting == pytest.approx(lock or 0)
+    assert steps[-1].total == pytest.approx(load)
 
 
 def test_a_setting_that_changed_is_told_and_its_first_value_is_not(history: History) -> None:

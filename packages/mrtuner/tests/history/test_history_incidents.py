@@ -131,10 +131,17 @@ def test_a_crash_is_told_apart_from_a_restart_and_when_it_was(
     again = started(cluster)
     cluster.restart()
     sampled(writer, cluster.dsn(), "databases")
-    found = rows(writer.directory, "SELECT kind, time FROM events ORDER BY time")
-    assert [(kind, time.replace(tzinfo=UTC)) for kind, time in found] == [
-        ("crash", crashed), ("crash", again), ("restart", started(cluster)),
+    found = rows(writer.directory, "SELECT kind, time, detail FROM events ORDER BY time")
+    last = started(cluster)
+    assert [(kind, time.replace(tzinfo=UTC)) for kind, time, _ in found] == [
+        ("crash", crashed), ("crash", again), ("restart", last),
     ]  # fmt: skip
+    clocks = [f"{one.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" for one in (crashed, again, last)]
+    assert [detail for *_, detail in found] == [
+        f"a process crashed, so all sessions ended; recovery began at {clocks[0]}",
+        f"it had not been shut down; started at {clocks[1]} and recovered",
+        f"started at {clocks[2]}",
+    ]
 
 
 def test_a_standby_that_is_restarted_has_not_crashed(

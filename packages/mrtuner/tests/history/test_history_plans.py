@@ -190,9 +190,19 @@ def test_the_story_says_whether_a_slower_statement_had_another_plan(
     assert same == f"{SLOWER}, with the same plan as before"
     first = told(tmp_path / "first", plans(range(21, 31), slow))
     assert first == (
-        f"{SLOWER}, its plan was in the log for the first time: Aggregate and Seq Scan on orders"
+        f"{SLOWER}, its plan was in the log for the first time: Seq Scan on orders and Aggregate"
     )
     assert told(tmp_path / "none") == SLOWER
+
+
+def test_of_many_nodes_the_scan_is_told_first(tmp_path: Path) -> None:
+    """Three of a plan's nodes are told: how the table is read is the last of its four."""
+    shape = "Aggregate (Finalize)\n  Gather\n    Aggregate (Partial)\n      Seq Scan on orders"
+    plan = {"query_id": 9, "database": "app", "plan": "a", "shape": shape}
+    assert told(tmp_path, plans(range(21, 31), plan)) == (
+        f"{SLOWER}, its plan was in the log for the first time: Seq Scan on orders, Aggregate "
+        "(Finalize), Gather and more"
+    )
 
 
 def test_the_page_of_a_statement_lists_its_plans_with_first_and_last(tmp_path: Path) -> None:

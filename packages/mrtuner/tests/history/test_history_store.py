@@ -106,7 +106,7 @@ def test_a_restart_is_told_when_it_was_and_another_server_is_no_restart(writer: 
         ("restart", again), ("crash", ago(minutes=20)), ("restart", ago(minutes=10)),
     ]  # fmt: skip
     assert [(kind, detail) for kind, detail, _ in found[3:]] == [
-        ("replaced", f"another server responds; it was started at {started}")
+        ("replaced", f"another server responds; it was started at {started:%Y-%m-%d %H:%M:%S} UTC")
         for started in (other, one)
     ]
 

@@ -20,7 +20,7 @@ from shared import made_once
 
 #: These stores have neither a log nor metrics of a host.
 NO_LOG = "the server's log was not read: sessions that were refused are not looked for"
-NO_HOST = "ceilings are not looked for: nothing of the host was measured"
+NO_HOST = "ceilings are not looked for: the host of db:5432 was not recorded"
 NOT_EVEN_CONNECTIONS = (
     "ceilings are not looked for: the host of db:5432 was not recorded. Run mrtuner record on the "
     "server's host."

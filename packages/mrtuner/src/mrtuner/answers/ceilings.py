@@ -36,6 +36,7 @@ from mrtuner.limits.recorded_ceilings import ceilings_of
 from mrtuner.stats.plateaus import numpy
 from mrtuner.tuning.gather import NEWEST
 from mrtuner.vacuum.wraparound import stops_at
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.aws.rows import Instance
@@ -48,7 +49,7 @@ LONGEST: Final = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """The answer of `limits` for the time that was judged, or why there is none."""
+    """The answer of `limits` for the time that was judged, or why nothing could be judged."""
 
     about: HistoryPeriod
     limits: Limits | None
@@ -65,9 +66,12 @@ def judged(history: History, about: HistoryPeriod, *, since: datetime | None = N
 
 def _limits_or_why(history: History, over: HistoryPeriod) -> Judged:
     try:
-        return Judged(about=over, limits=_judged(history, over))
+        found = _judged(history, over)
     except (UsageError, MissingPart) as error:
         return Judged(about=over, limits=None, why=f"{error.message}. {error.hint or ''}".strip())
+    return Judged(
+        about=over, limits=found, why="" if found.series.points else found.series.notices[0]
+    )
 
 
 def known_ceilings(history: History, about: HistoryPeriod) -> Sequence[Ceiling]:
@@ -152,8 +156,8 @@ def _series(metrics: HostMetrics, *, apart: bool) -> MetricSeries:
     values = {name: np.array(points, dtype=float) for name, points in metrics.values.items()}
     most = max((int(np.isfinite(points).sum()) for points in values.values()), default=0)
     notices = () if most >= FEWEST else (
-        f"{most} points are too few to find a ceiling: it takes {FEWEST}, which is "
-        f"{FEWEST * metrics.step // 60} minutes",
+        f"{plural(most, 'sample')} of the host cannot show a ceiling: {FEWEST} are needed, "
+        f"{FEWEST * metrics.step // 60} min: record on",
     )  # fmt: skip
     return MetricSeries(
         start=metrics.begin, step=metrics.step, metrics={} if notices else values,

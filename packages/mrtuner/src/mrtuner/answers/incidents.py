@@ -35,10 +35,8 @@ def not_looked_for(history: History, about: HistoryPeriod) -> tuple[str, ...]:
 
 def _lacking_for_ceilings(history: History, about: HistoryPeriod) -> tuple[str, ...]:
     found = ceilings.judged(history, about)
-    if found.limits is None:
+    if found.limits is None or not found.limits.series.points:
         return (f"ceilings are not looked for: {found.why}",)
-    if not found.limits.series.points:
-        return ("ceilings are not looked for: nothing of the host was measured",)
     return tuple(
         f"ceilings of {one.name} are not looked for: {one.why}" for one in found.limits.unjudged
     )

@@ -122,15 +122,19 @@ def _with_history(state: State, directory: Path | str, instance: str | None) -> 
     from mrtuner.answers.incidents import without_ceilings
     from mrtuner.history.analysis.free_space import free_space
     from mrtuner.history.analysis.not_looked_for import not_looked_for
-    from mrtuner.history.analysis.period import period
+    from mrtuner.history.analysis.period import period, since_recorded
     from mrtuner.history.analysis.role_peaks import role_peaks
 
     with remembered(directory, instance, since=_DAY) as (history, about):
         reached = ceilings.judged(history, about)
+        since = since_recorded(history, about)
         recorded = Recorded(
+            store=history.name,
+            instance=about.instance,
+            begin=since.begin,
             end=about.end,
-            incidents=without_ceilings(history, about),
-            not_looked_for=not_looked_for(history, about),
+            incidents=without_ceilings(history, since),
+            not_looked_for=not_looked_for(history, since),
             filesystems=free_space(history, about),
             role_peaks=role_peaks(history, about),
             limits=reached.limits,

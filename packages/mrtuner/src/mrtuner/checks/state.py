@@ -320,12 +320,15 @@ class FileValue:
 class Recorded:
     """What a history tells of the day before its last sample."""
 
+    store: str  # its directory, or its address
+    instance: str
+    begin: datetime  # of that day, or the first sample
     end: datetime  # of that day
     incidents: Sequence[Incident]
     not_looked_for: Sequence[str]  # by the search for incidents, one sentence each
     filesystems: Sequence[FreeSpace]  # empty: those of the host were not recorded
     role_peaks: Sequence[RolePeak] | None  # None: sessions were not counted by role
-    limits: Limits | None  # those that the host reached; None: not known
+    limits: Limits | None  # those that the host reached; None or without points: not known
     no_limits: str  # why they are not known
 
 

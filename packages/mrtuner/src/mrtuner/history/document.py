@@ -35,6 +35,18 @@ class HistoryCheckpoints(Struct):
     peak_wal: Annotated[float | None, Doc("bytes per second, in the busiest sample")]
 
 
+class HistoryLog(Struct):
+    """What the server's log had in a period, by severity; the last three are among the others."""
+
+    panics: Annotated[int, Doc("PANIC: the whole server went down")]
+    fatals: Annotated[int, Doc("FATAL: a session ended, or was refused")]
+    errors: Annotated[int, Doc("ERROR: a statement failed")]
+    warnings: Annotated[int, Doc("WARNING")]
+    deadlocks: Annotated[int, Doc("of these, deadlocks")]
+    refused: Annotated[int, Doc("of these, sessions refused because there were too many")]
+    cancelled: Annotated[int, Doc("of these, cancelled statements, also by a timeout")]
+
+
 class HistoryWait(Struct):
     """What sessions waited for."""
 
@@ -70,6 +82,7 @@ class HistorySummary(Document, tag="mrtuner.history/1"):
     not_looked_for: Annotated[
         tuple[str, ...], Doc("what incidents could not show, a sentence each; empty: nothing")
     ] = ()
+    log: Annotated[HistoryLog | None, Doc("errors in it; null: the log was not read")] = None
 
 
 class HistoryComparison(Document, tag="mrtuner.history.compare/1"):

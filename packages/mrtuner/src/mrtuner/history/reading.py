@@ -302,15 +302,25 @@ class History:
         return None if last is None else moment(last)
 
     def first_sample(self, instance: str) -> datetime | None:
-        """Return when an instance was first sampled: only the hour, once rows are in files.
+        """When an instance was sampled first: only the hour, if that is no longer kept as sampled.
 
-        Rows stay in SQLite for a day, so a new history knows the exact time. None: never sampled.
+        None if it never was.
         """
+        return self.once(("first", instance), lambda: self._first_sample(instance))
+
+    def _first_sample(self, instance: str) -> datetime | None:
         if instance not in self.spans():
             return None
-        if any(file.view == SAMPLES.name for file in self.files):
-            return self.spans()[instance][0]
-        return moment(self.once("sampled since", self._sampled_since)[instance][0])
+        hour, _ = self.spans()[instance]
+        return self._end_of_hour(instance, hour, "min") or hour
+
+    def _end_of_hour(self, instance: str, hour: datetime, end: str) -> datetime | None:
+        found: datetime | None = self.row(
+            f"""SELECT {end}(time) AS found FROM samples
+                WHERE instance = $instance AND time >= $begin AND time < $end""",
+            {"instance": instance, "begin": hour, "end": hour + timedelta(hours=1)}, inside=True,
+        )["found"]  # fmt: skip
+        return found
 
     def last_sample(self, instance: str) -> datetime | None:
         """When an instance was sampled last; None if it never was."""
@@ -341,12 +351,7 @@ class History:
         if instance not in self.spans():
             return None
         _, hour = self.spans()[instance]
-        found = self.row(
-            """SELECT max(time) AS last FROM samples
-               WHERE instance = $instance AND time >= $begin AND time < $end""",
-            {"instance": instance, "begin": hour, "end": hour + timedelta(hours=1)}, inside=True,
-        )  # fmt: skip
-        return self._until_now(instance, found["last"] or hour)
+        return self._until_now(instance, self._end_of_hour(instance, hour, "max") or hour)
 
     def _views(self, parameters: dict[str, Any], *, inside: bool) -> Views:
         """Return views over roughly the time of these parameters, which other charts share."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         HistoryComparison,
         HistoryFetched,
         HistoryLag,
+        HistoryLog,
         HistoryMinute,
         HistorySize,
         HistoryStatus,
@@ -48,6 +49,8 @@ _TALL: Final = 8
 _FEW: Final = 3
 #: Incidents that are told.
 _INCIDENTS: Final = 20
+#: Kinds of incidents that happened to the server as a whole, told first.
+_EVENTS: Final = frozenset({"crash", "event"})
 #: Width of the chart in columns; the steps of a short period are drawn wider.
 _WIDE: Final = 60
 _MOST_TEXT: Final = 60
@@ -63,6 +66,7 @@ def lines(told: HistorySummary, width: int) -> Iterator[str]:
     yield from _chart(told)
     yield from _statements("Statements by time", told.statements, width)
     yield from _checkpoints(told)
+    yield from _log(told.log)
     yield from _host(told.host)
     yield from _slowest(told.slowest, width)
     yield from _changes(told)
@@ -76,7 +80,7 @@ def _incidents(told: HistorySummary, width: int) -> Iterator[str]:
     yield ""
     lacking = told.not_looked_for
     for why in lacking:
-        yield from wrap(f"Not looked for: {why}.", width, subsequent_indent=GAP)
+        yield from wrap(f"{why[0].upper()}{why[1:]}.", width, subsequent_indent=GAP)
     if not told.incidents:
         yield "Nothing went wrong" + (" in what was looked at." if lacking else ".")
     begin, end = _ends(told.period)
@@ -86,7 +90,7 @@ def _incidents(told: HistorySummary, width: int) -> Iterator[str]:
             first, last = first[11:], last[11:]
         elif first[:10] == last[:10]:
             last = last[11:]
-        when = f"{first} to {last}" if one.begin != one.end else first
+        when = f"{first} to {last}" if first != last else first
         yield from wrap(f"{when}: {one.text}.", width, subsequent_indent=GAP)
     if len(told.incidents) > _INCIDENTS:
         yield f"{len(told.incidents) - _INCIDENTS} more are in --json."
@@ -100,7 +104,7 @@ def _weightiest(incidents: Sequence[Incident]) -> Iterator[Incident]:
     """
     by_weight = sorted(
         range(len(incidents)),
-        key=lambda n: (incidents[n].kind != "event", incidents[n].end > incidents[n].begin),
+        key=lambda n: (incidents[n].kind not in _EVENTS, incidents[n].end > incidents[n].begin),
     )
     for number in sorted(by_weight[:_INCIDENTS]):
         yield incidents[number]
@@ -124,8 +128,11 @@ def _head(told: HistorySummary) -> Iterator[str]:
         yield f"{what} sampled in this period"
         return
     cpus = f" on {plural(told.cpus, 'CPU')}" if told.cpus else ""
-    part = "" if told.sampled >= 0.99 else f", {told.sampled:.0%} of the time sampled"
-    yield f"{load:.2f} active sessions on average{cpus}{part}"
+    yield f"{load:.2f} active sessions on average{cpus}{_part(told)}"
+
+
+def _part(told: HistorySummary) -> str:
+    return "" if told.sampled >= 0.99 else f", {told.sampled:.0%} of the time sampled"
 
 
 def _chart(told: HistorySummary) -> Iterator[str]:
@@ -270,6 +277,20 @@ _HOST: Final[
 )
 
 
+def _log(log: HistoryLog | None) -> Iterator[str]:
+    if log is None:
+        return
+    yield ""
+    yield "The server's log"
+    rows = (
+        ("PANIC", log.panics), ("FATAL", log.fatals), ("ERROR", log.errors),
+        ("WARNING", log.warnings), ("of these, deadlocks", log.deadlocks),
+        ("of these, sessions refused", log.refused),
+        ("of these, statements cancelled", log.cancelled),
+    )  # fmt: skip
+    yield from aligned([(name, f"{number:,}") for name, number in rows], right={1})
+
+
 def _host(host: HistoryHost | None) -> Iterator[str]:
     if host is None:
         return
@@ -326,7 +347,7 @@ def comparison_lines(told: HistoryComparison, width: int) -> Iterator[str]:
     before, after = told.before, told.after
     for name, one in (("before", before), ("after", after)):
         period = one.period
-        yield f"{name:7} {_when(period.begin)} to {_when(period.end)} UTC"
+        yield f"{name:7} {_when(period.begin)} to {_when(period.end)} UTC{_part(one)}"
     yield ""
     yield from aligned(
         [("", "before", "after", "ratio"), *_figures(before, after)], right={1, 2, 3}

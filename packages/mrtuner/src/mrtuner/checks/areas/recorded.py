@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.checks.areas.connections import slots
@@ -17,11 +20,17 @@ from mrtuner.wording import as_name, plural
 
 if TYPE_CHECKING:
     from mrtuner.history.analysis.free_space import FreeSpace
+    from mrtuner.history.analysis.incidents import Incident
     from mrtuner.limits import Limits
 
-#: An incident that ended within this time before now may still go on, and a history that ends
-#: earlier is not one of now [s].
+#: A history that ends longer before now is not one of now [s].
 _STILL: Final = 600.0
+#: An incident that was seen in the last sample of a source, each minute or so, may still go on.
+_LAST: Final = timedelta(seconds=90)
+#: These are to do for the whole day, the others only while they may go on.
+_GRAVE: Final = frozenset({"crash", "sessions refused"})
+#: What is shown of the time around an incident.
+_AROUND: Final = timedelta(minutes=10)
 #: A volume that is full within this time deserves a plan, and haste [s]; chosen, not measured.
 _WEEK: Final = 7 * 86_400.0
 _DAY: Final = 86_400.0
@@ -46,23 +55,39 @@ def _recorded(state: State) -> Recorded:
 def incident(state: State) -> Iterator[Finding]:
     """Something went wrong within the last day, as the history tells. Only with --history."""
     found = _recorded(state)
+    now = state.at - found.end.timestamp() <= _STILL
     for one in found.incidents:
-        ended = one.end.timestamp()
-        still = state.at - ended < _STILL
+        still = now and one.end > one.begin and found.end - one.end <= _LAST
         yield Finding(
             id="incident",
-            severity=Severity.TO_DO if still else Severity.TO_KNOW,
-            text=f"{one.begin:%H:%M:%S} to {one.end:%H:%M:%S} UTC: {one.text}",
+            severity=Severity.TO_DO if still or one.kind in _GRAVE else Severity.TO_KNOW,
+            text=f"{_when(one)} UTC: {one.text}",
             consequence="it may go on" if still else "it may come again",
             since=one.begin.timestamp(),
-            basis="recorded by mrtuner record",
-            remedy=("mrtuner history show --since 24h, or the viewer: mrtuner serve",),
+            basis=f"recorded by mrtuner record since {found.begin:%Y-%m-%d %H:%M:%S} UTC",
+            remedy=(_shown(found, one),),
         )
     lacking = list(found.not_looked_for)
-    if state.at - found.end.timestamp() > _STILL:
+    if not now:
         lacking.insert(0, f"the history ends at {found.end:%Y-%m-%d %H:%M:%S} UTC")
     if lacking:
-        raise CannotJudge("; ".join(lacking), "See mrtuner history status.")
+        status = shlex.join(["mrtuner", "history", "status", "--dir", found.store])
+        raise CannotJudge("; ".join(lacking), f"See {status}")
+
+
+def _when(one: Incident) -> str:
+    begin, end = f"{one.begin:%H:%M:%S}", f"{one.end:%H:%M:%S}"
+    return begin if begin == end else f"{begin} to {end}"
+
+
+def _shown(found: Recorded, one: Incident) -> str:
+    """Return the command that shows an incident, and ten minutes before and after it."""
+    until = min(one.end + _AROUND, found.end)
+    minutes = math.ceil((until - one.begin + _AROUND).total_seconds() / 60)
+    return shlex.join([
+        "mrtuner", "history", "show", "--dir", found.store, "--instance", found.instance,
+        "--since", f"{minutes}min", "--until", f"{until:%Y-%m-%dT%H:%M:%S}",
+    ])  # fmt: skip
 
 
 @check(
@@ -117,7 +142,7 @@ def filling(name: str, volumes: Iterable[FreeSpace]) -> Iterator[Finding]:
 def ceiling_reached(state: State) -> Iterator[Finding]:
     """A hard limit of the host or of its volume held the load down. Only with --history."""
     found = _recorded(state)
-    if found.limits is None:
+    if found.limits is None or not found.limits.series.points:
         raise CannotJudge(found.no_limits)
     yield from ceiling("ceiling-reached", found.limits, "recorded by mrtuner record")
 

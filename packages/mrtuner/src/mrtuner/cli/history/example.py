@@ -109,7 +109,7 @@ def _happened() -> Iterator[Happened]:
     back = LARGER_CLASS + timedelta(minutes=AWAY)
     yield Happened(at=back, detail="DB instance restarted")
     yield Happened(
-        at=back, kind="restart", detail=f"started at {back}",
+        at=back, kind="restart", detail=f"started at {back:%Y-%m-%d %H:%M:%S} UTC",
         settings={"shared_buffers": "4063232", "effective_cache_size": "8126464"},
     )  # fmt: skip
     yield Happened(

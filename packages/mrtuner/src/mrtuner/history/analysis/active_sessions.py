@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 from mrtuner.described import Doc
-from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, from_minute, minute_of
-from mrtuner.history.reading import History
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled, minute_of
+from mrtuner.history.reading import BEATS, History
 from mrtuner.history.store.summaries import AT_WORK
 
+_MINUTE: Final = timedelta(minutes=1)
 #: The class of load of a session that waits for nothing.
 CPU: Final = "CPU"
 #: What a session waits for, with its class.
@@ -33,34 +35,76 @@ class HistoryLoad:
         return None if self.classes is None else sum(self.classes.values())
 
 
+def _parts(
+    history: History, about: HistoryPeriod
+) -> tuple[HistoryPeriod, tuple[HistoryPeriod, ...]]:
+    """Divide a period into its whole minutes, and the parts of minutes at its ends.
+
+    Minutes are summaries. Where nothing else is kept, those at the ends count in full.
+    """
+    first, last = minute_of(about.begin), minute_of(about.end)
+    if not as_sampled(history, "sessions", about):
+        return replace(about, begin=first), ()
+    if first < about.begin:
+        first += _MINUTE
+    if first > last:
+        return replace(about, begin=last, end=last), (about,)
+    ends = replace(about, end=first), replace(about, begin=last)
+    return replace(about, begin=first, end=last), tuple(one for one in ends if one.seconds)
+
+
 def beats_by_minute(history: History, about: HistoryPeriod) -> dict[datetime, int]:
-    """Return how often sessions were sampled in each minute; the first minute counts in full."""
+    """Return how often sessions were sampled in each minute."""
+    whole, ends = _parts(history, about)
     rows = history.rows(
         f"""SELECT time AS minute, sum(session_samples) AS beats FROM samples_by_minute
             WHERE {IN_PERIOD} AND session_samples > 0 GROUP BY 1""",
-        from_minute(about), inside=True,
+        whole.parameters, inside=True,
     )  # fmt: skip
-    return {row["minute"].replace(tzinfo=UTC): row["beats"] for row in rows}
+    found = {row["minute"].replace(tzinfo=UTC): row["beats"] for row in rows}
+    for one in ends:
+        row = history.row(
+            f"SELECT count(*) AS beats FROM samples WHERE {IN_PERIOD} AND {BEATS}",
+            one.parameters, inside=True,
+        )  # fmt: skip
+        if row["beats"]:
+            found[minute_of(one.begin)] = row["beats"]
+    return found
+
+
+def at_work(
+    history: History, about: HistoryPeriod, what: str
+) -> Iterator[tuple[datetime, str, float]]:
+    """Yield by minute, and by `what` in SQL, how many sessions at work were seen in all samples."""
+    whole, ends = _parts(history, about)
+    for row in history.rows(
+        f"""SELECT time AS minute, {what} AS what, sum(samples) AS samples
+            FROM sessions_by_minute WHERE {IN_PERIOD} AND {AT_WORK} GROUP BY 1, 2""",
+        whole.parameters, inside=True,
+    ):  # fmt: skip
+        yield row["minute"].replace(tzinfo=UTC), row["what"], row["samples"]
+    for one in ends:
+        for row in history.rows(
+            f"""SELECT {what} AS what, count(*) AS samples
+                FROM sessions WHERE {IN_PERIOD} AND {AT_WORK} GROUP BY 1""",
+            one.parameters, inside=True,
+        ):  # fmt: skip
+            yield minute_of(one.begin), row["what"], row["samples"]
 
 
 def load_by_step(history: History, about: HistoryPeriod, seconds: float) -> tuple[HistoryLoad, ...]:
     """Average active sessions by wait class, in steps of whole minutes."""
     minutes = max(1, round(seconds / 60))
     beats = beats_by_minute(history, about)
-    rows = history.rows(
-        f"""SELECT time AS minute, coalesce(wait_type, '{CPU}') AS class, sum(samples) AS samples
-            FROM sessions_by_minute WHERE {IN_PERIOD} AND {AT_WORK} GROUP BY 1, 2""",
-        from_minute(about), inside=True,
-    )  # fmt: skip
     first = minute_of(about.begin)
     count = -(-(about.end - first) // timedelta(minutes=minutes))
     sampled = [0] * count
     classes: list[dict[str, float]] = [{} for _ in range(count)]
     for minute, times in beats.items():
         sampled[(minute - first) // timedelta(minutes=minutes)] += times
-    for row in rows:
-        of = classes[(row["minute"].replace(tzinfo=UTC) - first) // timedelta(minutes=minutes)]
-        of[row["class"]] = of.get(row["class"], 0) + row["samples"]
+    for minute, name, samples in at_work(history, about, f"coalesce(wait_type, '{CPU}')"):
+        of = classes[(minute - first) // timedelta(minutes=minutes)]
+        of[name] = of.get(name, 0) + samples
     steps = (
         HistoryLoad(
             at=first + n * timedelta(minutes=minutes),
@@ -74,6 +118,7 @@ def load_by_step(history: History, about: HistoryPeriod, seconds: float) -> tupl
 
 def busiest_minute(history: History, about: HistoryPeriod) -> tuple[datetime, float] | None:
     """The minute with the most active sessions, and how many; None if none was active."""
+    whole, ends = _parts(history, about)
     rows = history.rows(
         f"""SELECT w.minute, CAST(w.samples AS DOUBLE) / b.beats AS load
             FROM (SELECT time AS minute, sum(samples) AS samples FROM sessions_at_work_by_minute
@@ -81,6 +126,11 @@ def busiest_minute(history: History, about: HistoryPeriod) -> tuple[datetime, fl
             JOIN (SELECT time AS minute, sum(session_samples) AS beats FROM samples_by_minute
                   WHERE {IN_PERIOD} AND session_samples > 0 GROUP BY 1) AS b ON b.minute = w.minute
             ORDER BY load DESC, w.minute DESC LIMIT 1""",
-        from_minute(about), inside=True,
+        whole.parameters, inside=True,
     )  # fmt: skip
-    return (rows[0]["minute"].replace(tzinfo=UTC), rows[0]["load"]) if rows else None
+    found = [(row["minute"].replace(tzinfo=UTC), row["load"]) for row in rows]
+    for one in ends:
+        seen = sum(samples for *_, samples in at_work(history, one, "1"))
+        if seen:
+            found.append((at := minute_of(one.begin), seen / beats_by_minute(history, one)[at]))
+    return max(found, key=lambda one: (one[1], one[0]), default=None)

@@ -62,13 +62,12 @@ def require_recorded(history: History, about: HistoryPeriod) -> None:
         UsageError: it has no sample.
     """
     if recorded(history, about) is None:
-        first, last = history.spans()[about.instance]
-        last += timedelta(hours=1)
+        first, last = history.first_sample(about.instance), history.last_sample(about.instance)
         raise UsageError(
-            f"nothing was recorded from {about.begin:%Y-%m-%d %H:%M} to "
-            f"{about.end:%Y-%m-%d %H:%M} UTC",
-            f"{about.instance} was recorded from {first:%Y-%m-%d %H:%M} to "
-            f"{last:%Y-%m-%d %H:%M} UTC: choose a period in this time.",
+            f"nothing was recorded from {about.begin:%Y-%m-%d %H:%M:%S} to "
+            f"{about.end:%Y-%m-%d %H:%M:%S} UTC",
+            f"{about.instance} was recorded from {first:%Y-%m-%d %H:%M:%S} to "
+            f"{last:%Y-%m-%d %H:%M:%S} UTC: choose a period in this time.",
         )
 
 

@@ -6,13 +6,16 @@ oldest rows kept as sampled is answered from their summaries.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
 from mrtuner.documents import convert
 from mrtuner.history.analysis.active_sessions import (
     WAIT_EVENT,
+    at_work,
     beats_by_minute,
     busiest_minute,
     load_by_step,
@@ -26,15 +29,18 @@ from mrtuner.history.analysis.statements import statements
 from mrtuner.history.document import (
     HistoryChangeEntry,
     HistoryCheckpoints,
+    HistoryLog,
     HistoryMinute,
     HistorySummary,
     HistoryWait,
 )
 from mrtuner.history.reading import History
-from mrtuner.history.store.summaries import AT_WORK
 
 #: Steps of a chart in a terminal.
 _STEPS: Final = 60
+_MINUTE: Final = timedelta(minutes=1)
+#: What the sessions of the busiest minute waited for: so many are told.
+_WAITS: Final = 5
 
 
 def summary(
@@ -66,7 +72,19 @@ def summary(
         damaged=history.damaged,
         incidents=tuple(incidents),
         not_looked_for=tuple(not_looked_for),
+        log=_log(history, about),
     )
+
+
+def _log(history: History, about: HistoryPeriod) -> HistoryLog | None:
+    if not history.has("log_errors"):
+        return None
+    view, names = view_for(history, "log_errors", about.begin), HistoryLog.__struct_fields__
+    sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in names)
+    found = history.row(
+        f"SELECT {sums} FROM {view} WHERE {IN_PERIOD}", about.parameters, inside=True
+    )
+    return None if found["errors"] is None else HistoryLog(**found)
 
 
 def checkpoints(history: History, about: HistoryPeriod) -> HistoryCheckpoints:
@@ -98,22 +116,20 @@ def slowest_minute(history: History, about: HistoryPeriod) -> HistoryMinute | No
     if busiest is None:
         return None
     minute, load = busiest
-    within = HistoryPeriod(instance=about.instance, begin=minute, end=minute + timedelta(minutes=1))
-    waits = history.rows(
-        f"""SELECT {WAIT_EVENT} AS event,
-                   sum(samples) AS samples
-            FROM sessions_by_minute WHERE {IN_PERIOD} AND {AT_WORK}
-            GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5""",
-        within.parameters, inside=True,
-    )  # fmt: skip
+    begin = max(minute, about.begin)
+    within = replace(about, begin=begin, end=min(minute + _MINUTE, about.end))
+    waits: dict[str, float] = defaultdict(float)
+    for _, event, samples in at_work(history, within, WAIT_EVENT):
+        waits[event] += samples
     beats = beats_by_minute(history, within)[minute]
     # A sample of statements covers the minute before it.
-    after = HistoryPeriod(instance=about.instance, begin=minute, end=minute + timedelta(minutes=2))
+    after = replace(about, begin=begin, end=min(minute + 2 * _MINUTE, about.end))
     return HistoryMinute(
         at=minute,
         load=load,
         waits=tuple(
-            HistoryWait(event=row["event"], sessions=row["samples"] / beats) for row in waits
+            HistoryWait(event=event, sessions=samples / beats)
+            for event, samples in sorted(waits.items(), key=lambda one: (-one[1], one[0]))[:_WAITS]
         ),
         statements=statements(history, after, 3),
     )

@@ -88,5 +88,6 @@ def _difference(new: str, old: str) -> str:
 
 
 def _nodes(lines: Sequence[str]) -> str:
-    told = list(dict.fromkeys(one.strip() for one in lines))
+    """Name different nodes, scans first: they say how a table is read."""
+    told = sorted(dict.fromkeys(one.strip() for one in lines), key=lambda one: "Scan" not in one)
     return enumerated([*told[:_SHOWN], *(["more"] if len(told) > _SHOWN else [])])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from mrtuner.history.moments import moment
 from mrtuner.history.recording.growth import Key, counters_of
 from mrtuner.history.recording.source import Kind, Type
 from mrtuner.history.store.layout import MICRO
@@ -55,7 +56,8 @@ def change_of(before: Identity, now: Identity, last: int | None) -> Change | Non
     if _known_to_differ(before.checkpointer, now.checkpointer):
         return Change(
             kind="crash", at=microseconds(now.checkpointer),
-            detail=f"a process crashed, so all sessions ended; recovered at {now.checkpointer}",
+            detail="a process crashed, so all sessions ended; recovery began at "
+            f"{_clock(now.checkpointer)}",
         )  # fmt: skip
     return None
 
@@ -69,14 +71,15 @@ def _started(before: Identity, now: Identity, last: int | None) -> Change:
     known = [one for one in (earlier, None if last is None else last - _CLOCKS) if one is not None]
     if started is not None and known and started < max(known):
         return Change(
-            kind="replaced", detail=f"another server responds; it was started at {now.started}"
+            kind="replaced",
+            detail=f"another server responds; it was started at {_clock(now.started)}",
         )
     if now.recovered:
         return Change(
             kind="crash", at=started,
-            detail=f"it had not been shut down; started at {now.started} and recovered",
+            detail=f"it had not been shut down; started at {_clock(now.started)} and recovered",
         )  # fmt: skip
-    return Change(kind="restart", detail=f"started at {now.started}", at=started)
+    return Change(kind="restart", detail=f"started at {_clock(now.started)}", at=started)
 
 
 def microseconds(text: str | None) -> int | None:
@@ -85,6 +88,12 @@ def microseconds(text: str | None) -> int | None:
         return None if text is None else round(datetime.fromisoformat(text).timestamp() * MICRO)
     except ValueError:
         return None
+
+
+def _clock(text: str | None) -> str:
+    """Return a time as the server wrote it in the form of all sentences."""
+    at = microseconds(text)
+    return str(text) if at is None else f"{moment(at):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _known_to_differ(before: str | None, now: str | None) -> bool:

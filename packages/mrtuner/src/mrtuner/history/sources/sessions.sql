@@ -26,8 +26,8 @@ SELECT a.pid, a.datname AS database, a.usename AS role, a.application_name AS ap
        a.backend_type, a.state, a.wait_event_type AS wait_type, a.wait_event,
        NULL::bigint AS query_id, -- before 14
        a.query_id, -- since 14
-       extract(epoch FROM clock_timestamp() - a.xact_start)::bigint AS transaction_seconds,
-       extract(epoch FROM clock_timestamp() - a.query_start)::bigint AS statement_seconds,
+       floor(extract(epoch FROM clock_timestamp() - a.xact_start))::bigint AS transaction_seconds,
+       floor(extract(epoch FROM clock_timestamp() - a.query_start))::bigint AS statement_seconds,
        CASE WHEN a.wait_event_type = 'Lock'
             THEN array_to_string(pg_blocking_pids(a.pid), ',') END AS blocked_by
 FROM pg_catalog.pg_stat_activity AS a

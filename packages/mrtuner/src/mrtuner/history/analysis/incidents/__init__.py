@@ -33,7 +33,6 @@ __all__ = ["Incident", "incidents", "searched", "without_usual"]
 _SEARCHES: Final[tuple[Callable[[History, HistoryPeriod], Iterator[Incident]], ...]] = (
     lock_queues.lock_queues,
     connection_storms.connection_storms,
-    connection_storms.refused_sessions,
     deadlocks.deadlocks,
     slower_statements.slow_queries,
     forced_checkpoints.forced_checkpoints,

@@ -2,32 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import UTC, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, Final
 
 from mrtuner.history.analysis.incidents.model import Incident
 from mrtuner.history.analysis.incidents.samples import (
+    AGAIN,
+    divided,
     grown_together,
     near,
     span_of,
     usual_day,
 )
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
+from mrtuner.history.analysis.role_peaks import role_peaks
 from mrtuner.history.reading import History
 from mrtuner.history.recorded.settings import settings
 from mrtuner.postgres.reserved import OF_RDS, RESERVED
-from mrtuner.wording import plural_was
+from mrtuner.wording import as_name, plural_was
 
 #: A storm: twice the usual number of sessions, and so many more; or as many as may be, and so many
 #: times the usual number.
 _TIMES: Final = 2.0
 _MORE: Final = 20
 _CLEARLY: Final = 1.1
+#: Sessions that were refused within this time of a storm were refused in it.
+_APART: Final = timedelta(minutes=1)
+#: Sessions are sampled at other times than their number: at the peak is this long beside it.
+_BESIDE: Final = timedelta(seconds=5)
 
 
 def connection_storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
+    """Yield storms, and when sessions were refused; those of a storm are told with it."""
+    refused = [row for run in grown_together(history, about, "log_errors", "refused")
+               for row in run]  # fmt: skip
+    for storm in _storms(history, about):
+        own = [
+            row for row in refused
+            if span_of(row)[0] <= storm.end + _APART and storm.begin - _APART <= span_of(row)[1]
+        ]  # fmt: skip
+        refused = [row for row in refused if row not in own]
+        # Each was refused at some time of its minute: a storm is sampled more often.
+        yield storm if not own else replace(
+            storm, kind="sessions refused", begin=min(storm.begin, span_of(own[0])[1]),
+            end=max(storm.end, span_of(own[-1])[0]), text=f"{storm.text}; {_number(own)} refused",
+        )  # fmt: skip
+    for rows in divided(refused, AGAIN, span_of):
+        yield Incident(
+            kind="sessions refused", begin=span_of(rows[0])[0], end=span_of(rows[-1])[1],
+            screen="connections", text=f"{_number(rows)} refused because there were too many",
+        )  # fmt: skip
+
+
+def _number(refused: Sequence[Mapping[str, Any]]) -> str:
+    return plural_was(int(sum(row["refused"] for row in refused)), "session")
+
+
+def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     if not as_sampled(history, "connections", about):
         return
     rows = history.rows(
@@ -57,14 +91,33 @@ def connection_storms(history: History, about: HistoryPeriod) -> Iterator[Incide
         yield Incident(
             kind="connection storm", begin=storm[0][0], end=storm[-1][0], screen="connections",
             text=f"the number of sessions rose to {peak['clients']:,} of {most}; "
-            f"usual are {often:,.0f}",
+            f"usual are {often:,.0f}{_who(history, about, storm, peak, often)}",
         )  # fmt: skip
 
 
-def refused_sessions(history: History, about: HistoryPeriod) -> Iterator[Incident]:
-    for rows in grown_together(history, about, "log_errors", "refused"):
-        number = plural_was(int(sum(row["refused"] for row in rows)), "session")
-        yield Incident(
-            kind="sessions refused", begin=span_of(rows[0])[0], end=span_of(rows[-1])[1],
-            screen="connections", text=f"{number} refused because there were too many",
+def _who(
+    history: History, about: HistoryPeriod, storm: Sequence[tuple[datetime, Mapping[str, Any]]],
+    peak: Mapping[str, Any], often: float,
+) -> str:  # fmt: skip
+    """Whose sessions were most of those that are not usual, if that was seen.
+
+    Idle sessions are counted by role only.
+    """
+    many = (peak["clients"] - often) / 2
+    at = peak["time"].replace(tzinfo=UTC)
+    if as_sampled(history, "sessions", about):
+        seen = history.rows(
+            f"""SELECT time, application, role, count(*) AS number FROM sessions
+                WHERE {IN_PERIOD} AND backend_type = 'client backend' GROUP BY 1, 2, 3
+                ORDER BY number DESC, application, role, time LIMIT 1""",
+            replace(about, begin=at - _BESIDE, end=at + _BESIDE).parameters, inside=True,
         )  # fmt: skip
+        for row in seen:
+            if row["number"] >= many and row["application"]:
+                role = f" (role {as_name(row['role'])})" if row["role"] else ""
+                return f"; {row['number']:,} were of {as_name(row['application'])}{role}"
+    around = replace(about, begin=storm[0][0] - _APART, end=storm[-1][0] + _APART)
+    for one in (role_peaks(history, around) or ())[:1]:
+        if one.sessions >= many:
+            return f"; {one.sessions:,} were of the role {as_name(one.role)}"
+    return ""

@@ -1,21 +1,64 @@
-"""Deadlocks, as the databases counted them."""
+"""Deadlocks, as the databases counted them, and whose they were, as far as samples saw them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
 
 from mrtuner.history.analysis.incidents.model import Incident
 from mrtuner.history.analysis.incidents.samples import grown_together, span_of
-from mrtuner.history.analysis.period import HistoryPeriod
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.reading import History
-from mrtuner.wording import as_name, first_few, plural_was
+from mrtuner.wording import as_name, enumerated, first_few, plural_was
 
 
 def deadlocks(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     for rows in grown_together(history, about, "databases", "deadlocks"):
         names = sorted({as_name(row["database"]) for row in rows if row["database"]})
-        number = plural_was(int(sum(row["deadlocks"] for row in rows)), "deadlock")
+        count = int(sum(row["deadlocks"] for row in rows))
+        begin, end = span_of(rows[0])[0], span_of(rows[-1])[1]
+        seen, who = _seen(history, replace(about, begin=begin, end=end))
+        if count == 1 and seen:
+            begin, end = seen[0], seen[-1]
+        of = f" between sessions of {enumerated(who[:3])}" if who else ""
         yield Incident(
-            kind="deadlocks", begin=span_of(rows[0])[0], end=span_of(rows[-1])[1],
-            screen="connections", text=f"{number} resolved in {first_few(names, 3)}",
+            kind="deadlocks", begin=begin, end=end, screen="connections",
+            text=f"{plural_was(count, 'deadlock')} resolved in {first_few(names, 3)}{of}",
         )  # fmt: skip
+
+
+def _seen(history: History, about: HistoryPeriod) -> tuple[list[datetime], list[str]]:
+    """Return when sessions were seen to wait for each other, and who they were.
+
+    The server ends that after deadlock_timeout, so few samples see it.
+    """
+    if not as_sampled(history, "sessions", about):
+        return [], []
+    samples: dict[datetime, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in history.rows(
+        f"""SELECT time, pid, application, role, blocked_by FROM sessions
+            WHERE {IN_PERIOD} AND blocked_by IS NOT NULL ORDER BY time, pid""",
+        about.parameters, inside=True,
+    ):  # fmt: skip
+        samples[row["time"].replace(tzinfo=UTC)].append(row)
+    times, who = [], []
+    for at, rows in samples.items():
+        waits = {str(row["pid"]): row["blocked_by"].split(",") for row in rows}
+        stuck = [row for row in rows if _waits_for_itself(str(row["pid"]), waits)]
+        times += [at] * bool(stuck)
+        who += [as_name(name) for row in stuck if (name := row["application"] or row["role"])]
+    return times, sorted(set(who))
+
+
+def _waits_for_itself(pid: str, waits: Mapping[str, list[str]]) -> bool:
+    reached: set[str] = set()
+    ahead = list(waits[pid])
+    while ahead and pid not in reached:
+        one = ahead.pop()
+        if one not in reached:
+            reached.add(one)
+            ahead += waits.get(one, [])
+    return pid in reached

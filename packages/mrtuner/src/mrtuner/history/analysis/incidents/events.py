@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from mrtuner.history.analysis.changes import HistoryChange
@@ -15,25 +15,45 @@ from mrtuner.history.reading import History
 _EVENTS: Final = frozenset({
     "crash", "failover", "full", "lost", "replaced", "restart", "upgrade",
 })  # fmt: skip
+#: How far two events of one thing may be apart: the server's clock and the recorder's differ.
+_SECONDS: Final = timedelta(seconds=5)
 
 
 def events(
     history: History, about: HistoryPeriod, known: Sequence[HistoryChange]
 ) -> Iterator[Incident]:
-    """Yield the events; a server that was lost is so until it answered again."""
+    """Yield the events; a server that was lost is so until it answered again.
+
+    What is known to have happened to it then tells why, and is told instead.
+    """
     told = [one for one in known if one.what in _EVENTS]
+    lost = [one for one in told if one.what == "lost"]
     answered: list[datetime] = []
-    if any(one.what == "lost" for one in told):
+    if lost:
         rows = history.rows(
             f"SELECT time FROM events WHERE {IN_PERIOD} AND kind = 'connected' ORDER BY time",
             about.parameters, inside=True,
         )  # fmt: skip
         answered = [row["time"].replace(tzinfo=UTC) for row in rows]
+    away = [(one.at, next((at for at in answered if at > one.at), None)) for one in lost]
+    explained = set()
     for one in told:
-        end = one.at
         if one.what == "lost":
-            end = next((at for at in answered if at > one.at), about.end)
-        yield Incident(kind="event", begin=one.at, end=end, text=told_as(one), screen="changes")
+            continue
+        begin = end = one.at
+        for at, back in away:
+            if back and at - _SECONDS <= one.at <= back + _SECONDS:
+                begin, end = min(begin, at), max(end, back)
+                explained.add(at)
+        yield _incident(one, begin, end)
+    for one, (at, back) in zip(lost, away, strict=True):
+        if at not in explained:
+            yield _incident(one, at, back or about.end)
+
+
+def _incident(one: HistoryChange, begin: datetime, end: datetime) -> Incident:
+    kind = "crash" if one.what == "crash" else "event"
+    return Incident(kind=kind, begin=begin, end=end, text=told_as(one), screen="changes")
 
 
 def told_as(change: HistoryChange) -> str:

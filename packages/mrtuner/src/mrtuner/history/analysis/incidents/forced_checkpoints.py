@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from mrtuner.history.analysis.changes import changes
 from mrtuner.history.analysis.incidents.model import Incident
 from mrtuner.history.analysis.incidents.samples import near, span_of
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.reading import History
 from mrtuner.units import pretty_duration
+from mrtuner.wording import enumerated
 
 #: Checkpoints before their time: so many, each within this time of the one before.
 _FORCED: Final = 3
 _CLOSE: Final = timedelta(minutes=5)
+#: Settings that say how much WAL there may be until a checkpoint, and how much is written; one that
+#: changed no longer before than this is told. Source: xlog.c, CalculateCheckpointSegments.
+_CAUSES: Final = frozenset({
+    "checkpoint_completion_target", "full_page_writes", "max_wal_size", "wal_compression",
+    "wal_level",
+})  # fmt: skip
+_JUST_BEFORE: Final = timedelta(minutes=10)
 
 
 def forced_checkpoints(history: History, about: HistoryPeriod) -> Iterator[Incident]:
@@ -30,7 +40,12 @@ def forced_checkpoints(history: History, about: HistoryPeriod) -> Iterator[Incid
     for run in near(((span_of(row)[1], row) for row in rows), _CLOSE):
         number = int(sum(row["requested"] for _, row in run))
         if number >= _FORCED:
-            begin, end = span_of(run[0][1])[0], run[-1][0]
+            first, seen = span_of(run[0][1])
+            end = run[-1][0]
+            before_it = replace(about, begin=first - _JUST_BEFORE, end=seen)
+            causes = [one for one in changes(history, before_it) if one.name in _CAUSES]
+            begin = max(first, *(one.at for one in causes)) if causes else first
+            before = enumerated([one.detail for one in causes])
             length = pretty_duration((end - begin).total_seconds())
             yield Incident(
                 kind="checkpoints",
@@ -38,5 +53,5 @@ def forced_checkpoints(history: History, about: HistoryPeriod) -> Iterator[Incid
                 end=end,
                 screen="wal",
                 text=f"{number} checkpoints came before their time within {length}: WAL reached "
-                "max_wal_size, or somebody asked for them",
+                f"max_wal_size, or somebody asked for them{before and f'; just before: {before}'}",
             )

@@ -17,7 +17,7 @@ class Incident:
         str,
         Doc(
             "lock queue, connection storm, sessions refused, deadlocks, statement slower, "
-            "checkpoints, ceiling, event"
+            "checkpoints, ceiling, crash, event"
         ),
     ]
     begin: Annotated[datetime, Doc("UTC")]

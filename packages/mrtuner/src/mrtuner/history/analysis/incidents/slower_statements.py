@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from statistics import median
 from typing import Any, Final
 
 from mrtuner.history.analysis.changes import HistoryChange, changes
@@ -35,9 +36,13 @@ _SLOWER: Final = 2.0
 _MINUTES: Final = 5
 _SESSIONS: Final = 0.25
 _CALLS: Final = 20
-#: From so many samples on, some are usual; a run of slow ones has no longer pause than this.
+#: From so many samples on, some are usual; a run of slow ones has no longer pause than this, and
+#: none in it that took less than so many times the usual.
 _SAMPLES: Final = 2 * _MINUTES
 _PAUSE: Final = timedelta(minutes=1)
+_USUAL_AGAIN: Final = 1.5
+#: A run begins and ends with a sample of at least this part of its level.
+_PART: Final = 0.1
 #: Statements that become slower within this time of each other do so together.
 _AT_ONCE: Final = timedelta(minutes=4)
 #: The change before it: no older than this, and none that only the recorder or the statistics saw.
@@ -46,6 +51,8 @@ _JUST_BEFORE: Final = timedelta(minutes=10)
 _CAUSES: Final = frozenset({
     "crash", "failover", "machine", "replaced", "restart", "schema", "setting", "upgrade",
 })  # fmt: skip
+#: What these do shows at once: a sample that began after them and was as usual clears them.
+_AT_ONCE_SLOW: Final = frozenset({"crash", "failover", "replaced", "restart", "upgrade"})
 _SEEN_LATER: Final = {"schema": timedelta(minutes=1), "machine": timedelta(minutes=1)}
 _NAMED: Final = 3
 #: Tables are sampled every five minutes. One that is analyzed less often than this [s] has other
@@ -63,10 +70,11 @@ def slow_queries(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     day = usual_day(about)
     by_statement: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in _slow_samples(history, day):
-        by_statement[row["query_id"], row["database"], row["role"]].append(row)
+        by_statement[row["query_id"], row["database"], row["role"], row["quiet"]].append(row)
     runs = [
         (span_of(run[0])[0], (key, run, run[0]["usual"]))
-        for key, slow in by_statement.items() for run in divided(slow, _PAUSE, span_of)
+        for key, slow in by_statement.items()
+        for run in map(_at_its_level, divided(slow, _PAUSE, span_of))
         if span_of(run[-1])[1] >= about.begin and _matters(run)
     ]  # fmt: skip
     known = changes(history, day) if runs else ()
@@ -93,12 +101,19 @@ def without_usual(history: History, about: HistoryPeriod) -> Iterator[str]:
 def _slow_samples(history: History, about: HistoryPeriod) -> Sequence[Mapping[str, Any]]:
     """Return the samples in which a call took much longer than `usual` [ms].
 
-    Usual is the lower quartile of all samples, so that half of a day may be slow.
+    Usual is the lower quartile of all samples, so that half of a day may be slow. `quiet` counts
+    the samples until then that were as usual; `before` [ms] is what the last sample had, slow or
+    not, and `since` when it was taken, over `length` seconds.
     """
     of = "query_id, database, role"
+    window = f"OVER (PARTITION BY {of} ORDER BY time)"
     return history.rows(
-        f"""SELECT {of}, time, calls, ms, seconds, usual FROM (
-                SELECT *, max(CASE WHEN 4 * number > samples AND 4 * (number - 1) <= samples
+        f"""SELECT {of}, time, calls, ms, seconds, usual, quiet, before, since, length FROM (
+                SELECT *, lag(ms / calls) {window} AS before, lag(time) {window} AS since,
+                       lag(seconds) {window} AS length,
+                       sum(CASE WHEN ms / calls < {_USUAL_AGAIN} * usual THEN 1 ELSE 0 END)
+                           {window} AS quiet
+                FROM (SELECT *, max(CASE WHEN 4 * number > samples AND 4 * (number - 1) <= samples
                                    THEN ms / calls END) OVER (PARTITION BY {of}) AS usual
                 FROM (SELECT *, row_number() OVER (PARTITION BY {of} ORDER BY ms / calls) AS number,
                              count(*) OVER (PARTITION BY {of}) AS samples
@@ -106,11 +121,28 @@ def _slow_samples(history: History, about: HistoryPeriod) -> Sequence[Mapping[st
                                    sum(seconds) / count(*) AS seconds
                             FROM statements WHERE {IN_PERIOD} AND calls > 0
                               AND seconds <= {longest_interval(history, "statements")}
-                            GROUP BY {of}, time) AS t) AS r) AS s
+                            GROUP BY {of}, time) AS t) AS r) AS u) AS s
             WHERE samples >= {_SAMPLES} AND ms / calls >= {_SLOWER} * usual AND ms / calls >= 0.01
             ORDER BY {of}, time""",
         about.parameters, inside=True,
     )  # fmt: skip
+
+
+def _at_its_level(run: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return a run without those at its ends that are far below the level of most."""
+    least = _PART * _level(run)
+    high = [number for number, row in enumerate(run) if row["ms"] / row["calls"] >= least]
+    return run[high[0] : high[-1] + 1]
+
+
+def _level(run: Sequence[Mapping[str, Any]]) -> float:
+    """Return the time per call of most samples [ms]: one with both has many more fast calls."""
+    return median(float(row["ms"] / row["calls"]) for row in run)
+
+
+def _step(run: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the sample that was slower than the one before by most times."""
+    return max(run, key=lambda row: row["ms"] / row["calls"] / (row["before"] or row["usual"]))
 
 
 def _matters(run: Sequence[Mapping[str, Any]]) -> bool:
@@ -130,29 +162,34 @@ def _slower_at_once(
     begin = min(span_of(run[0])[0] for _, run, _ in group)
     end = max(span_of(run[-1])[1] for _, run, _ in group)
     key, run, usual = max(group, key=lambda one: _more_load(one[1], one[2]))
-    mean = sum(row["ms"] for row in run) / sum(row["calls"] for row in run)
     text = statement_text(history, key[0]) or f"statement {key[0]}"
-    told = f"{cut(text, TEXT_WIDTH)} took {_ms(mean)} per call instead of {_ms(usual)}"
+    told = f"{cut(text, TEXT_WIDTH)} took {_ms(_level(run))} per call instead of {_ms(usual)}"
     if len(group) > 1:
         told = f"{len(group)} statements took longer; {told}"
     if plan := plan_changed(
         history, about, key[0], key[1], span_of(run[0])[0], span_of(run[-1])[1]
     ):  # fmt: skip
         told += f", {plan}"
-    tables = _tables(history, about, key[1], text, begin)
+    steps = [_step(run) for _, run, _ in group]
+    first = min(steps, key=lambda row: row["time"])
+    slower, seen = span_of(first)
+    usual_since = slower if first["since"] is None else span_of(
+        {"time": first["since"], "seconds": first["length"]}
+    )[0]  # fmt: skip
+    tables = _tables(history, about, key[1], text, slower)
     for change in _grown_tables(tables):
         told += f"; {change}"
-    seen = min(span_of(run[0])[1] for _, run, _ in group)
-    places = {None, *(where for (_, where, _), *_ in group)}
+    places = {None, *(where for (_, where, *_), *_ in group)}
     causes = [
         *(
             (one.at, told_as(one)) for one in known
             if one.what in _CAUSES and one.database in places
-            and begin - _JUST_BEFORE <= one.at <= seen + _SEEN_LATER.get(one.what, timedelta(0))
+            and slower - _JUST_BEFORE <= one.at <= seen + _SEEN_LATER.get(one.what, timedelta(0))
+            and not (one.what in _AT_ONCE_SLOW and one.at < usual_since)
         ),
-        *(one for one in _analyzed(tables) if begin - _JUST_BEFORE <= one[0] <= seen),
+        *(one for one in _analyzed(tables) if slower - _JUST_BEFORE <= one[0] <= seen),
     ]  # fmt: skip
-    nearest = [text for _, text in sorted(causes, key=lambda one: abs(one[0] - begin))]
+    nearest = [text for _, text in sorted(causes, key=lambda one: abs(one[0] - slower))]
     cause = f"; just before: {enumerated(nearest[:_NAMED])}" if nearest else ""
     return Incident(
         kind="statement slower", begin=begin, end=end, text=told + cause, screen="statements"

@@ -34,8 +34,8 @@ class Log:
     inode: int
     offset: int
     rest: bytes = b""  # of a record that is not written completely
-    #: Those that have not asked yet for what was read last, and why they could not use it.
-    _behind: dict[Take, Exception | None] = field(default_factory=dict)
+    #: Why those that have not asked since could not use what was read.
+    _failed: dict[Take, Exception] = field(default_factory=dict)
     _takes: list[Take] = field(default_factory=list)
 
     @classmethod
@@ -48,13 +48,12 @@ class Log:
     def follow(self, take: Take) -> Callable[[], None]:
         """Hand records to `take` from now on; return what brings it up to date.
 
-        That reads on only if `take` has all that was read, and raises what it raised.
+        That reads on for all, and raises what `take` raised since it asked last.
         """
 
         def up_to_date() -> None:
-            if take not in self._behind:
-                self._hand_out()
-            if failed := self._behind.pop(take):
+            self._hand_out()
+            if failed := self._failed.pop(take, None):
                 raise failed
 
         self._takes.append(take)
@@ -63,12 +62,11 @@ class Log:
     def _hand_out(self) -> None:
         new = list(self._new())
         for take in self._takes:
-            self._behind.setdefault(take)
             try:
                 for form, text in new:
                     take(form, text)
             except Exception as error:  # of this one: the others go on
-                self._behind[take] = error
+                self._failed[take] = error
 
     def _new(self) -> Iterator[tuple[str, str]]:
         """Yield the form and the text of complete records that were written since the last time."""
