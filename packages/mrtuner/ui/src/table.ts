@@ -4,7 +4,7 @@ import type { Cell, ScreenTable, TableColumn } from "./answers";
 import { make } from "./dom";
 import { ago, clock, day, stale, value } from "./format";
 
-const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom", "journal", "tune", "record", "process", "compare"]);
+const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom", "journal", "tune", "record", "process", "compare", "plan"]);
 const TIMES = new Set(["time", "moment", "age"]);
 const PHONE = matchMedia("(max-width: 760px)");
 const ROWS = 100;
