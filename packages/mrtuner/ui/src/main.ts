@@ -49,7 +49,12 @@ let asked: AbortController | null = null;
 let seen: number | null = null;
 /** The control that had the focus before the page was redrawn; it gets the focus back when it is drawn again. */
 let held = "";
-const refresh = refresher(() => void renew());
+/** When the data was asked for that a paused page keeps, in seconds since 1970; null: it is not paused. */
+let paused: number | null = null;
+const refresh = refresher(() => void renew(), (chosen) => {
+  paused = chosen ? Date.now() / 1000 : null;
+  aged();
+});
 
 follow(() => void show());
 addEventListener("hashchange", () => void show());
@@ -59,7 +64,7 @@ addEventListener("click", (event) => {
   if (link?.hash && link.hash === location.hash) reveal(read().table);
 });
 // How old the last sample is changes while nothing is asked for.
-setInterval(() => root.querySelector("main .age")?.replaceWith(age()), AGES);
+setInterval(aged, AGES);
 addEventListener("resize", () => drawn.forEach((one) => one.resize()));
 void show();
 
@@ -263,6 +268,7 @@ function menu(state: State): HTMLElement {
 
 function fill(main: HTMLElement, on: ScreenAnswer, state: State): void {
   seen = on.last;
+  if (paused !== null) paused = Date.now() / 1000;
   const title = state.statement ? `${on.title}: ${textOf(on) ?? state.statement}` : on.title;
   main.replaceChildren(
     make(
@@ -300,10 +306,16 @@ function fill(main: HTMLElement, on: ScreenAnswer, state: State): void {
   reveal(state.table);
 }
 
-/** How old the last sample is. */
+/** Write anew how old the last sample is. */
+function aged(): void {
+  root.querySelector("main .age")?.replaceWith(age());
+}
+
+/** How old the last sample is, and since when the page is paused. */
 function age(): HTMLElement {
   const seconds = seen === null ? null : Date.now() / 1000 - seen;
-  const words = seconds === null ? "" : `last sample ${ago(seconds)}`;
+  const sample = seconds === null ? "" : `last sample ${ago(seconds)}`;
+  const words = paused === null ? sample : `${sample}; paused at ${clock(paused)} UTC`;
   return make("span", { class: seconds !== null && stale(seconds) ? "age stale" : "age" }, words);
 }
 

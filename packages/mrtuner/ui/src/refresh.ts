@@ -1,13 +1,13 @@
 /** Showing new data by itself, with a button that pauses it. */
 
 import { make } from "./dom";
-import { clock, stale } from "./format";
+import { stale } from "./format";
 
 /** How often new data is asked for, in milliseconds: sessions are sampled each second, the rest each minute. */
 const EVERY = 15_000;
 
 export interface Refresher {
-  /** The button that pauses and resumes, and when it paused; hidden while there is nothing to refresh. */
+  /** The button that pauses and resumes; hidden while there is nothing to refresh. */
   control: HTMLElement;
   /** Refresh after a while, or not at all. */
   plan(live: boolean): void;
@@ -18,12 +18,11 @@ export function live(last: number | null, now: number): boolean {
   return last !== null && !stale(now - last);
 }
 
-export function refresher(renew: () => void): Refresher {
+/** `told` hears whether it is paused. */
+export function refresher(renew: () => void, told: (paused: boolean) => void): Refresher {
   let paused = false;
   let timer = 0;
-  const button = make("button", { type: "button", class: "refresh", click: () => pause(!paused) });
-  const since = make("span", { class: "age" });
-  const control = make("span", { class: "refresher", hidden: true }, since, button);
+  const control = make("button", { type: "button", class: "refresh", hidden: true, click: () => pause(!paused) });
   const start = (): void => {
     clearTimeout(timer);
     if (!paused && !control.hidden) timer = setTimeout(tick, EVERY);
@@ -32,9 +31,9 @@ export function refresher(renew: () => void): Refresher {
   const tick = (): void => (document.hidden ? start() : renew());
   const pause = (chosen: boolean): void => {
     paused = chosen;
-    since.textContent = paused ? `paused at ${clock(Date.now() / 1000)} UTC` : "";
-    button.textContent = paused ? "Refresh" : "Pause";
-    button.title = paused ? "Show new data by itself again" : "Keep what is shown: no new data";
+    told(chosen);
+    control.textContent = paused ? "Refresh" : "Pause";
+    control.title = paused ? "Show new data by itself again" : "Keep what is shown: no new data";
     if (!paused && !control.hidden) renew();
     else start();
   };
