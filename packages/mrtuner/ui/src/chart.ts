@@ -185,7 +185,7 @@ function options(given: Chart, on: ScreenAnswer, moves: Moves, reading: HTMLElem
       stroke: colour,
       width: given.stacked ? 1 : 2,
       dash: given.stacked ? [] : DASHES[Math.floor(place / COLOURS) % DASHES.length]!,
-      points: { show: sparse(given), size: 5, filter: alone },
+      points: { show: sparse(given), size: 6, fill: colour, filter: alone },
       ...(given.stacked ? { fill: colour } : {}),
     };
   });
