@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ def test_who_blocks_whom_is_a_tree_of_both_sides(store: Path, name: str) -> None
     assert (waiter["wait"], waiter["waited"]) == ("Lock: transactionid", 41)
 
 
-def blocked(directory: Path, *samples: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def blocked(directory: Path, *samples: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
     """The tree of samples of sessions, one a second from 02:20 on."""
     source = built_in()["sessions"]
     with Writer(directory, [source]) as writer:
@@ -126,7 +127,7 @@ def test_each_queue_is_a_tree_of_what_was_so_in_it(tmp_path: Path) -> None:
     It has no query_id while LOCK TABLE waits to be analyzed: the text of its COMMIT, in the ninth,
     is another moment's.
     """
-    row = {"pid": 2, "application": "shop", "wait_type": "Lock"}
+    row: dict[str, Any] = {"pid": 2, "application": "shop", "wait_type": "Lock"}
     short = row | {"blocked_by": "1", "query_id": WAITING, "wait_event": "tuple"}
     long = row | {"blocked_by": "9", "wait_event": "relation"}
     blocked(
@@ -152,10 +153,11 @@ def test_each_queue_is_a_tree_of_what_was_so_in_it(tmp_path: Path) -> None:
 
 def test_a_queue_goes_on_while_whoever_waits_in_it_changes(tmp_path: Path) -> None:
     """Two, one and three wait for 1; then nobody for a second; then one."""
+    holder: dict[str, Any] = {"pid": 1}
     waits = [[(2, "1"), (3, "1")], [(3, "1")], [(3, "1"), (4, "1"), (5, "4")], [], [(2, "1")]]
     blocked(
         tmp_path,
-        *([{"pid": 1}, *({"pid": pid, "blocked_by": by} for pid, by in one)] for one in waits),
+        *([holder, *({"pid": pid, "blocked_by": by} for pid, by in one)] for one in waits),
     )
     told = rows(screen(tmp_path, "moment", **MINUTE), "blocked")
     assert [

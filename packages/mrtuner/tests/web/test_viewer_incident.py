@@ -220,8 +220,8 @@ def test_an_area_shows_its_own_part_of_a_sum_where_another_begins(
             writer.commit([batch(read, instance=INSTANCE)])
     with serving_here(tmp_path) as viewer, opened(browser, viewer.address, DESK) as tab:
         page = tab.open("screen=vacuum&from=1795399200&to=1795400400")
-        old, new = _painted_as(page, "changed", "public.old", "public.new")
-        assert 2.2 < old / new < 2.8
+        of_old, of_new = _painted_as(page, "changed", "public.old", "public.new")
+        assert 2.2 < of_old / of_new < 2.8
 
 
 def test_a_step_between_two_gaps_is_seen(browser: Any, tmp_path: Path) -> None:

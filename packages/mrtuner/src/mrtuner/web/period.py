@@ -9,7 +9,7 @@ from typing import Final
 
 from mrtuner.errors import BadValue
 from mrtuner.history.analysis.coverage import recorded
-from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, period
+from mrtuner.history.analysis.period import HistoryPeriod, period
 from mrtuner.history.reading import History
 from mrtuner.units import parse_duration
 
@@ -56,7 +56,8 @@ def _as_recorded(history: History, about: HistoryPeriod) -> HistoryPeriod:
     if about.begin >= (hour + _HOUR).replace(tzinfo=UTC):
         return about
     found = history.row(
-        f"SELECT min(time) AS first FROM samples WHERE {IN_PERIOD}",
+        """SELECT min(time) AS first FROM samples
+           WHERE instance = $instance AND time >= $begin AND time < $end""",
         {"instance": about.instance, "begin": hour, "end": hour + _HOUR}, inside=True,
     )  # fmt: skip
     # Of an old store, only the hour is known.

@@ -1,4 +1,4 @@
-"""Who blocks whom: a tree for each queue, from the session that nobody blocks to those that wait."""
+"""Who blocks whom: a tree for each queue, from the session that nobody blocks on."""
 
 from __future__ import annotations
 
@@ -150,8 +150,8 @@ def _queues(runs: Iterable[_Run]) -> Iterator[_Place]:
         for pid in run.blocked:
             path = _path(pid, run.blocked)
             paths[path[0]].append(path)
-        for root, some in paths.items():
-            at_root[root].append((run, some))
+        for pid, some in paths.items():
+            at_root[pid].append((run, some))
     for pid, waits in at_root.items():
         for queue in divided(waits, timedelta(0), lambda one: one[0].covered):
             root = _Place(pid)

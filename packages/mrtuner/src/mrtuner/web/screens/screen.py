@@ -68,7 +68,7 @@ class View:
 
     @property
     def seldom(self) -> tuple[str, float]:
-        """Unit of the rate of what is seldom, and its scale: what happened in minutes is no hour."""
+        """Unit of the rate of what is seldom, and its scale: by the hour only over hours."""
         return ("/min", 60.0) if self.about.seconds <= _SHORT else ("/h", 3600.0)
 
     def has(self, source: str) -> bool:

@@ -110,8 +110,10 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     largest = _largest(view, there, None if forgotten is None else counted)
     title = "Tables"
     if any(row["live"] is None for row in largest):
-        title += f": statistics began anew at {forgotten:%Y-%m-%d %H:%M:%S} UTC; live rows without a "
-        title += "number are unknown until the next vacuum or analyze"
+        title += (
+            f": statistics began anew at {forgotten:%Y-%m-%d %H:%M:%S} UTC; live rows without a "
+            "number are unknown until the next vacuum or analyze"
+        )
     return charts, [
         Table(name="tables", title=title, columns=_COLUMNS, rows=largest,
               missing="no table was recorded in this period"),
@@ -239,9 +241,9 @@ def _identity(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def _row(of: dict[str, Any]) -> dict[str, Any]:
     sizes = {"size": "pages", "indexes": "index_pages", "toast": "toast_pages"}
+    rows = None if of["live"] is None else of["live"] + (of["dead"] or 0)
     return of | {
-        "dead_share": None if of["live"] is None
-        else _share(of["dead"], (of["dead"] or 0) + of["live"]),
+        "dead_share": _share(of["dead"], rows),
         "hot": _share(of["hot_updated"], of["updated"]),
         "bloat_share": _share(of["bloat"], of["bytes"]),
         **{to: None if of[name] is None else of[name] * PAGE for to, name in sizes.items()},
