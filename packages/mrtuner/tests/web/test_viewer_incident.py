@@ -266,6 +266,8 @@ def test_a_change_leads_to_before_and_after(browser: Any, viewer: Viewer) -> Non
             page.locator(f"{within} a", has_text="before and after").first.click()
             page.wait_for_selector("h1:has-text('Before and after')")
             assert "from=1795401000&to=1795402799&compare=1799s" in page.url
+            chosen = page.locator("label:has-text('Compare') option:checked")
+            assert chosen.inner_text() == "30 min before"
             title = page.inner_text("[data-table=statements] h2")
             assert "before is 2026-11-23 02:00 to 2026-11-23 02:29 UTC" in title
 

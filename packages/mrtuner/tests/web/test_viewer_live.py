@@ -181,6 +181,12 @@ def test_what_is_recorded_is_shown_by_itself_until_it_is_paused(
         assert float(old[1]) >= 80
         page.wait_for_timeout(500)
         assert asked() == before + 1
+        page.locator("nav a", has_text="Fleet").click()
+        page.wait_for_selector("h1:has-text('Fleet')")
+        assert page.inner_text("main .age").startswith("paused at")
+        page.go_back()
+        page.wait_for_selector("h1:has-text('Waits')")
+        before = asked() - 1
         page.get_by_role("button", name="Refresh").click()
         until(lambda: asked() == before + 2)
         assert "paused" not in page.inner_text("main .age")

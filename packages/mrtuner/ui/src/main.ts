@@ -314,9 +314,8 @@ function aged(): void {
 /** How old the last sample is, and since when the page is paused. */
 function age(): HTMLElement {
   const seconds = seen === null ? null : Date.now() / 1000 - seen;
-  const sample = seconds === null ? "" : `last sample ${ago(seconds)}`;
-  const words = paused === null ? sample : `${sample}; paused at ${clock(paused)} UTC`;
-  return make("span", { class: seconds !== null && stale(seconds) ? "age stale" : "age" }, words);
+  const words = [...(seconds === null ? [] : [`last sample ${ago(seconds)}`]), ...(paused === null ? [] : [`paused at ${clock(paused)} UTC`])];
+  return make("span", { class: seconds !== null && stale(seconds) ? "age stale" : "age" }, words.join("; "));
 }
 
 /** The text of the only statement of a screen, cut short; null if it was never seen. */
@@ -423,7 +422,9 @@ function around(on: ScreenAnswer | null): Partial<State> {
 }
 
 function overview(of: FleetAnswer): HTMLElement[] {
-  const title = make("h1", {}, "Fleet");
+  seen = null;
+  if (paused !== null) paused = of.now;
+  const title = make("div", { class: "bar" }, make("h1", {}, "Fleet"), age());
   if (of.instances.length === 0) {
     return [title, make("p", { class: "empty" }, `${of.directory} has no samples yet: mrtuner record DSN --dir ${of.directory}`)];
   }
