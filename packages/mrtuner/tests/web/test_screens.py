@@ -280,3 +280,128 @@ def test_time_of_sessions_is_how_many_were_at_it(tmp_path: Path) -> None:
     found = lines(screen(directory, "connections"), "time")
     assert found["running statements"][1] == 0.5
     assert found["idle in a transaction"][1] == 2.0
+
+
+def chart(of: ScreenAnswer, name: str) -> Any:
+    (found,) = [one for one in of.charts if one.name == name]
+    return found
+
+
+def test_time_that_is_counted_when_a_checkpoint_ends_is_drawn_as_it_was_spent(
+    tmp_path: Path,
+) -> None:
+    """A checkpoint of three and a half minutes ends in the sixth: 210 of its 60 seconds."""
+    directory = written(tmp_path, [
+        read("checkpoints", TWO + 60 * n, {
+            "timed": n // 6, "requested": 0, "write_ms": 210_000.0 * (n // 6), "sync_ms": 0.0,
+        })
+        for n in range(9)
+    ])  # fmt: skip
+    found = screen(directory, "wal")
+    assert lines(found, "writing")["writing"][1:9] == [0, 0, 0.5, 1, 1, 1, 0, 0]
+    assert "Counted when a checkpoint ends" in chart(found, "writing").help
+    assert chart(found, "checkpoints").unit == "/min"
+    assert lines(found, "checkpoints")["timed"][6] == 1.0
+    day = screen(directory, "wal", to="2026-11-23T14:00")
+    assert chart(day, "checkpoints").unit == "/h"
+
+
+@pytest.mark.parametrize(
+    ("timing", "drawn"), [("off", ["time"]), ("on", ["time", "of it reading"])]
+)
+def test_reads_that_nobody_timed_are_no_time(tmp_path: Path, timing: str, drawn: list[str]) -> None:
+    work = {"database": "shop", "role": "web", "query_id": 7, "toplevel": True}
+    directory = written(tmp_path, [
+        read("settings", TWO, {"name": "track_io_timing", "value": timing}),
+        *(read("statements", TWO + 60 * n, work | {"calls": n, "exec_ms": 5.0 * n, "read_ms": 0.0})
+          for n in range(4)),
+    ])  # fmt: skip
+    found = chart(screen(directory, "statements", statement="7"), "mean")
+    assert [one.name for one in found.series] == drawn
+    said = "How much of it was reading is unknown: track_io_timing is off."
+    assert found.help == (said if timing == "off" else "")
+
+
+def test_after_a_crash_live_rows_are_unknown_until_a_table_is_analyzed(tmp_path: Path) -> None:
+    """It was at 02:10. Autovacuum came to `busy` after it, and to `quiet` before it alone."""
+    counters = dict.fromkeys(("vacuums", "autovacuums", "updated", "hot_updated", "deleted"), 0)
+
+    def seen(at: float, live: int, quiet: int, busy: int) -> SourceSample:
+        more = {"live": live, "dead": 5, **counters}
+        return read("tables", at, table("quiet", analyzes=quiet, **more),
+                    table("busy", relation=1, analyzes=busy, **more))  # fmt: skip
+
+    directory = written(tmp_path, [
+        seen(TWO, 95, 1, 1), seen(TWO + 300, 95, 2, 1), seen(TWO + 900, 0, 0, 0),
+        seen(TWO + 1200, 95, 0, 1),
+    ])  # fmt: skip
+    before = screen(directory, "vacuum", to="2026-11-23T02:08")
+    with Writer(directory, built_in().values()) as writer:
+        at = MIDNIGHT + (TWO + 600) * SECOND
+        crash = HistoryEvent(at=at, instance=INSTANCE, kind="crash", detail="a process crashed")
+        writer.commit([batch(events=(crash,), instance=INSTANCE)])
+    after = screen(directory, "vacuum")
+    for found, title, quiet in (
+        (before, "Tables", (95, 0.05)),
+        (after, "Tables: statistics began anew at 2026-11-23 02:10:00 UTC; live rows without a "
+         "number are unknown until the next vacuum or analyze", (None, None)),
+    ):  # fmt: skip
+        (told,) = [one for one in found.tables if one.name == "tables"]
+        assert told.title == title
+        live = {row["table"]: (row["live"], row["dead_share"]) for row in rows(found, "tables")}
+        assert live == {"public.quiet": quiet, "public.busy": (95, 0.05)}
+
+
+def test_what_is_0_says_what_it_means(tmp_path: Path) -> None:
+    """Ages are recorded in steps of 100,000; an index was looked at, and had no bloat."""
+    directory = written(tmp_path, [
+        read("ages", TWO, {"database": "shop", "age": 0}),
+        read("bloat", TWO, table("order_pkey", kind="index", bytes=81_920, bloat=0)),
+    ])  # fmt: skip
+    found = screen(directory, "vacuum")
+    assert chart(found, "ages").missing == "less than 100,000 all the time"
+    assert chart(screen(directory, "headroom"), "transaction_ids").missing == (
+        "less than 100,000 all the time"
+    )
+    (indexes,) = [one for one in found.tables if one.name == "indexes"]
+    assert indexes.missing == "no index has bloat"
+
+
+def test_what_is_of_no_database_is_of_shared_objects(tmp_path: Path) -> None:
+    directory = written(tmp_path, [
+        read("databases", TWO + 60 * n, {"database": None, "sessions": 60 * n}) for n in range(3)
+    ])  # fmt: skip
+    assert lines(screen(directory, "connections"), "churn")["shared objects"][1] == 60.0
+
+
+def test_of_two_transactions_as_old_the_holder_comes_first(tmp_path: Path) -> None:
+    """Both are 30 s old at 02:00:05. At 02:00:50, 9 runs statement 7 in a younger transaction.
+
+    The row is of the first moment, though query_id was NULL then.
+    """
+    directory = written(tmp_path, [
+        read("sessions", TWO + 5, {"pid": 4, "state": "active", "transaction_seconds": 30,
+                                   "blocked_by": "9"},
+             {"pid": 9, "state": "idle in transaction", "transaction_seconds": 30}),
+        read("sessions", TWO + 50, {"pid": 9, "state": "active", "transaction_seconds": 1,
+                                    "query_id": 7}),
+    ])  # fmt: skip
+    found = screen(directory, "connections")
+    assert [
+        (row["pid"], row["state"], row["query_id"], row["time"] - found.begin)
+        for row in rows(found, "oldest")
+    ] == [("9", "idle in transaction", None, 5.0), ("4", "active", None, 5.0)]
+
+
+def test_the_last_hour_begins_with_the_first_sample(tmp_path: Path) -> None:
+    """Sampled from 02:40:20 to 02:59:20: in the last hour, and in the last quarter of one."""
+    with Writer(tmp_path, tuple(built_in().values())) as writer:
+        beats = (sample(built_in()["sessions"], TWO + 60 * n + 20) for n in range(40, 60))
+        writer.commit([batch(*beats, instance=INSTANCE)])
+    with open_history(tmp_path) as history:
+        hour, quarter = (
+            screen_answer(history, "load", {"since": since}) for since in ("1h", "15min")
+        )
+    first = (MIDNIGHT / SECOND) + TWO + 40 * 60 + 20
+    assert (hour.begin, hour.end - hour.begin) == (first, 19 * 60)
+    assert quarter.end - quarter.begin == 900

@@ -54,7 +54,24 @@ def test_the_first_screen_tells_what_went_wrong_and_where_to_see_it(store: Path)
     # The minute whose middle is the queue's.
     assert (queue.screen, *map(clock, queue.shown)) == ("moment", "02:19:50", "02:20:50")
     assert (storm.kind, storm.screen, *map(clock, storm.shown)) == (
-        "connection storm", "connections", "02:35:00", "02:47:00",
+        "connection storm", "moment", "02:40:00", "02:42:00",
+    )  # fmt: skip
+
+
+def test_a_deadlock_opens_the_sessions_of_its_minute(tmp_path: Path) -> None:
+    """The database counted none at 02:00:00 and one at 02:01:00: it was between them."""
+    source = built_in()
+    with Writer(tmp_path, source.values()) as writer:
+        for minute in range(3):
+            found = of_source("databases", database="shop", deadlocks=min(minute, 1))
+            writer.commit([
+                batch(sample(source["databases"], BEGIN + 60 * minute, found), instance=INSTANCE)
+            ])  # fmt: skip
+    told = screen(tmp_path, "load", **HOUR).story
+    assert told is not None
+    (one,) = told.incidents
+    assert (one.kind, one.screen, *map(clock, one.shown)) == (
+        "deadlocks", "moment", "02:00:00", "02:01:00",
     )  # fmt: skip
 
 

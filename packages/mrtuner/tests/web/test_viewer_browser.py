@@ -69,9 +69,9 @@ def test_a_chart_shows_its_lines_and_the_same_numbers_as_a_table(at: Tab) -> Non
     page.click("[data-chart=load] summary")
     page.wait_for_selector("[data-chart=load] thead")
     heads = page.locator("[data-chart=load] thead th").all_inner_texts()
-    assert heads == ["Time (UTC)", "CPU", "IO"]
+    assert heads == ["Time (UTC)\n2026-11-23", "CPU", "IO"]
     first = page.locator("[data-chart=load] tbody tr").first.locator("td").all_inner_texts()
-    assert first == ["2026-11-23 02:00:00", "2", "0"]
+    assert first == ["02:00:00", "2", "0"]
 
 
 def test_a_line_can_be_hidden(at: Tab) -> None:
@@ -201,7 +201,7 @@ def test_the_period_before_is_drawn_and_listed(at: Tab) -> None:
     page.click("[data-chart=wal] summary")
     page.wait_for_selector("[data-chart=wal] thead")
     heads = page.locator("[data-chart=wal] thead th").all_inner_texts()
-    assert heads == ["Time (UTC)", "WAL", "WAL, before"]
+    assert heads == ["Time (UTC)\n2026-11-23", "WAL", "WAL, before"]
     page.select_option("label:has-text('Compare') select", "1h")
     page.wait_for_url(lambda url: "compare=1h" in url)
     at.ready()

@@ -51,7 +51,9 @@ def test_a_sentence_opens_the_minute_and_the_holder_is_two_clicks_away(at: Tab) 
     page = at.open(f"screen=load&{HOUR}")
     told = page.locator(".story li")
     assert told.count() == 4  # that the log and ceilings were not looked at, and two incidents
-    queue = told.nth(2)
+    # The latest comes first, and what was not looked at last.
+    queue = told.nth(1)
+    assert told.nth(0).inner_text().startswith("02:40:00 – 02:42:00")
     assert queue.inner_text().startswith("02:20:00 – 02:20:40")
     # It is above the chart, without scrolling.
     below = page.locator("[data-chart=load]").bounding_box()["y"]
@@ -62,9 +64,10 @@ def test_a_sentence_opens_the_minute_and_the_holder_is_two_clicks_away(at: Tab) 
     assert TEXTS[WAITING] in first.inner_text()
     assert first.is_visible()
     tree = page.locator("[data-table=blocked] tbody tr")
-    assert tree.first.locator("td").all_inner_texts()[:5] == [
-        "500", "psql", "idle in transaction", "100 s", "30",
+    assert tree.first.locator("td").all_inner_texts()[:6] == [
+        "02:20:00", "02:20:40", "500", "30", "psql", "idle in transaction",
     ]  # fmt: skip
+    assert page.locator("[data-table=blocked] th").first.inner_text() == "From\n2026-11-23"
     indents = [tree.nth(place).locator("a").first.bounding_box()["x"] for place in range(3)]
     assert indents[0] < indents[1] < indents[2]
     assert "checkpointer" in page.inner_text("[data-table=background]")
@@ -75,11 +78,11 @@ def test_a_sentence_opens_the_minute_and_the_holder_is_two_clicks_away(at: Tab) 
     }
 
 
-def test_a_storm_opens_the_number_of_sessions(at: Tab) -> None:
+def test_a_storm_opens_the_sessions_of_its_time(at: Tab) -> None:
     page = at.open(f"screen=load&{HOUR}")
     page.locator(".story a", has_text="rose to 90 of 100").click()
-    page.wait_for_selector("h1:has-text('Connections and locks')")
-    assert page.locator("[data-chart=connections] .u-over").count() == 1
+    page.wait_for_selector("h1:has-text('Sessions')")
+    assert "from=1795401600&to=1795401720" in page.url
 
 
 def test_a_quiet_period_says_that_nothing_went_wrong(at: Tab) -> None:
@@ -87,12 +90,13 @@ def test_a_quiet_period_says_that_nothing_went_wrong(at: Tab) -> None:
     log = "the server's log was not read: sessions that were refused are not looked for"
     ceilings = "ceilings are not looked for: the host of db:5432 was not recorded"
     assert re.search(
-        rf"{log}\n+{ceilings}\n+Nothing went wrong in what was looked", page.inner_text(".story")
+        rf"Nothing went wrong in what was looked at.\n+{log}\n+{ceilings}",
+        page.inner_text(".story"),
     )
     page = at.open("screen=load&from=1795402200&to=1795404000")
     said = page.inner_text(".story")
     assert re.search(
-        rf"nothing was recorded after .*\n+{log}\n+{ceilings}\n+Nothing went wrong in what was",
+        rf"Nothing went wrong in what .*\n+nothing was recorded after .*\n+{log}\n+{ceilings}",
         said,
     )
 
@@ -172,6 +176,87 @@ def test_reads_have_one_colour_on_every_screen(browser: Any, tmp_path: Path) -> 
     }
 
 
+def _painted_as(page: Any, chart: str, *lines: str, begin: float = 0.0) -> list[int]:
+    """Pixels of each line's colour in a chart, from a share of its width on."""
+    found: list[int] = page.evaluate(
+        """([chart, lines, begin]) => {
+            const figure = document.querySelector(`[data-chart=${chart}]`);
+            const canvas = figure.querySelector("canvas");
+            const { width, height } = canvas;
+            const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+            const seen = {};
+            for (let n = 0; n < data.length; n += 4)
+                if ((n / 4) % width >= begin * width) {
+                    const colour = data.slice(n, n + 3).join(", ");
+                    seen[colour] = (seen[colour] ?? 0) + 1;
+                }
+            return lines.map((line) => {
+                const swatch = figure.querySelector(`[title="${line}"] .swatch`);
+                return seen[getComputedStyle(swatch).backgroundColor.slice(4, -1)] ?? 0;
+            });
+        }""",
+        [chart, lines, begin],
+    )
+    return found
+
+
+def test_an_area_shows_its_own_part_of_a_sum_where_another_begins(
+    browser: Any, tmp_path: Path
+) -> None:
+    """In the first step, nothing is known of the one table, and the other did not exist: 0.
+
+    Then 10 rows a second of the one, and at the end 20 of the other: in rows a second times
+    minutes, areas of 5 × 10 / 2 + 10 × 10 = 125 and 5 × 20 / 2 = 50.
+    """
+    source = built_in()["tables"]
+    known = {"database": "shop", "schema": "public", "live": 1, "dead": 0}
+    with Writer(tmp_path, built_in().values()) as writer:
+        for n in range(4):
+            old = of_source("tables", name="old", relation=1, updated=3000 * n, deleted=0, **known)
+            new = of_source(
+                "tables", name="new", relation=2, updated=6000 * (n - 2), deleted=0, **known
+            )
+            read = sample(source, BEGIN + 300 * n, *([old, new] if n >= 2 else [old]))
+            writer.commit([batch(read, instance=INSTANCE)])
+    with serving_here(tmp_path) as viewer, opened(browser, viewer.address, DESK) as tab:
+        page = tab.open("screen=vacuum&from=1795399200&to=1795400400")
+        of_old, of_new = _painted_as(page, "changed", "public.old", "public.new")
+        assert 2.2 < of_old / of_new < 2.8
+
+
+def test_a_step_between_two_gaps_is_seen(browser: Any, tmp_path: Path) -> None:
+    """One session ran for three samples at 02:00, and in one sample at 02:40."""
+    source = built_in()["sessions"]
+    with Writer(tmp_path, [source]) as writer:
+        for second in (0, 10, 20, 2400):
+            read = sample(source, BEGIN + second, of_source("sessions", pid=1, state="active"))
+            writer.commit([batch(read, instance=INSTANCE)])
+    with serving_here(tmp_path) as viewer, opened(browser, viewer.address, DESK) as tab:
+        page = tab.open(f"screen=load&{HOUR}")
+        assert _painted_as(page, "load", "CPU", begin=0.5)[0] > 5
+
+
+def test_a_wait_has_the_colour_of_its_class_and_a_single_limit_is_named_once(
+    at: Tab, browser: Any, viewer: Viewer
+) -> None:
+    def swatches(page: Any) -> dict[str, str]:
+        found = page.locator("[data-chart=load] .legend button").all()
+        return {one.inner_text(): one.locator(".swatch").get_attribute("class") for one in found}
+
+    by_class = swatches(at.open(f"screen=load&{MINUTE}"))
+    by_event = swatches(at.open(f"screen=moment&{MINUTE}"))
+    assert by_class["Lock"] in {by_event["Lock: transactionid"], by_event["Lock: tuple"]}
+    assert by_class["CPU"] == by_event["CPU"]
+    with opened(browser, viewer.address, DESK) as tab:
+        # The CPUs are drawn; max_connections is far above the lines.
+        page = tab.open(f"screen=load&{HOUR}")
+        assert page.locator("[data-chart=load] .ceilings").count() == 0
+        page = tab.open(f"screen=connections&{HOUR}")
+        assert page.inner_text("[data-chart=connections] .ceilings").split("\n") == [
+            "Limit:", "max_connections 100",
+        ]  # fmt: skip
+
+
 def test_a_change_leads_to_before_and_after(browser: Any, viewer: Viewer) -> None:
     """max_wal_size was changed at 02:30; what follows was recorded until 02:59:59."""
     with opened(browser, viewer.address, DESK) as tab:
@@ -181,6 +266,8 @@ def test_a_change_leads_to_before_and_after(browser: Any, viewer: Viewer) -> Non
             page.locator(f"{within} a", has_text="before and after").first.click()
             page.wait_for_selector("h1:has-text('Before and after')")
             assert "from=1795401000&to=1795402799&compare=1799s" in page.url
+            chosen = page.locator("label:has-text('Compare') option:checked")
+            assert chosen.inner_text() == "30 min before"
             title = page.inner_text("[data-table=statements] h2")
             assert "before is 2026-11-23 02:00 to 2026-11-23 02:29 UTC" in title
 

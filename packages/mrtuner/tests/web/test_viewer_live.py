@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -172,11 +173,23 @@ def test_what_is_recorded_is_shown_by_itself_until_it_is_paused(
         until(lambda: asked() == before + 1)
         page.wait_for_selector("main h1")
         page.get_by_role("button", name="Pause").click()
+        at = page.evaluate("new Date().toISOString().slice(11, 19)")
+        assert f"; paused at {at[:-1]}" in page.inner_text("main .age")
         page.clock.fast_forward(60_000)
+        old = re.search(r"last sample ([\d.]+) s ago; paused", page.inner_text("main .age"))
+        assert old is not None
+        assert float(old[1]) >= 80
         page.wait_for_timeout(500)
         assert asked() == before + 1
+        page.locator("nav a", has_text="Fleet").click()
+        page.wait_for_selector("h1:has-text('Fleet')")
+        assert page.inner_text("main .age").startswith("paused at")
+        page.go_back()
+        page.wait_for_selector("h1:has-text('Waits')")
+        before = asked() - 1
         page.get_by_role("button", name="Refresh").click()
         until(lambda: asked() == before + 2)
+        assert "paused" not in page.inner_text("main .age")
     with serving(tmp_path / "ended") as viewer, opened(browser, viewer.address, DESK) as tab:
         page = tab.open("screen=load")
         assert page.get_by_role("button", name="Pause").count() == 0

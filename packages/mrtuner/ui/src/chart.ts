@@ -39,10 +39,11 @@ export interface Drawn {
   destroy(): void;
 }
 
-/** Lines that have the same colour on every screen: reads and writes, and what sessions wait for. */
+/** Lines that have the same colour on every screen: reads and writes, what sessions wait for, and severities. */
 const FIXED = new Map([
   ["read", 0], ["reads", 0], ["of it reading", 0], ["write", 1], ["writes", 1], ["written", 1],
   ["CPU", 2], ["IO", 0], ["Lock", 5], ["LWLock", 3], ["IPC", 4], ["Client", 6], ["Timeout", 7], ["BufferPin", 8],
+  ["PANIC", 8], ["FATAL", 3], ["ERROR", 5], ["WARNING", 4],
 ]);
 
 /** The palette index of each line: the same for a name in all charts of a screen where possible, unique within a chart. */
@@ -51,7 +52,8 @@ export function colours(charts: Chart[]): number[][] {
   return charts.map((one) => {
     const taken = new Set<number>();
     const places = one.series.map(({ name }) => {
-      const place = known.get(name);
+      // The first wait event of a class has its colour.
+      const place = known.get(name) ?? FIXED.get(name.split(": ")[0]!);
       if (place === undefined || taken.has(place)) return undefined;
       taken.add(place);
       return place;
@@ -89,7 +91,7 @@ export function chart(given: Chart, on: ScreenAnswer, moves: Moves, paint: numbe
   numbers.addEventListener("toggle", () => {
     if (numbers.open && numbers.childElementCount === 1) numbers.append(table(asTable(given, on)));
   });
-  figure.append(place, make("div", {}, legend, ...ceilings(given, moves), reading, numbers));
+  figure.append(place, make("div", {}, legend, ...ceilings(given, on, moves), reading, numbers));
 
   const hidden = new Set<number>();
   const plot = new uPlot(options(given, on, moves, reading, paint), data(given, on, hidden), place);
@@ -120,14 +122,27 @@ function always0(given: Chart): boolean {
 }
 
 /** The limits in words, because those far above the lines are not drawn; a limit that was reached links to its remedies. */
-function ceilings(given: Chart, moves: Moves): HTMLElement[] {
-  if (given.limits.length === 0) return [];
+function ceilings(given: Chart, on: ScreenAnswer, moves: Moves): HTMLElement[] {
+  const [only] = given.limits;
+  // A single one has room for its name where it is drawn.
+  if (only === undefined || (given.limits.length === 1 && !only.reached && near(given, on).length === 1)) return [];
   const entries = given.limits.map((limit) =>
     limit.reached
       ? make("li", { class: "reached" }, make("a", { href: moves.to("remedies") }, `${limit.name}: reached`))
       : make("li", {}, limit.name),
   );
-  return [make("ul", { class: "ceilings", "aria-label": `Limits of ${given.title}` }, ...entries)];
+  return [make("ul", { class: "ceilings", "aria-label": `Limits of ${given.title}` }, make("li", {}, given.limits.length === 1 ? "Limit:" : "Limits:"), ...entries)];
+}
+
+/** The highest value drawn. */
+function top(given: Chart, on: ScreenAnswer): number {
+  return Math.max(0, ...data(given, on, new Set()).slice(1).flatMap((values) => [...values].map((one) => one ?? 0)));
+}
+
+/** The limits that are drawn. */
+function near(given: Chart, on: ScreenAnswer): Chart["limits"] {
+  const highest = top(given, on);
+  return given.limits.filter((limit) => highest * NEAR >= limit.value);
 }
 
 function described(given: Chart, on: ScreenAnswer): string {
@@ -138,20 +153,14 @@ function described(given: Chart, on: ScreenAnswer): string {
 
 /** Times and values for uPlot; for stacked lines the running sums, the highest first. */
 function data(given: Chart, on: ScreenAnswer, hidden: Set<number>): uPlot.AlignedData {
+  const earlier = before(given, on).map((series) => series.values);
   const nothing = on.times.map(() => null);
   const values = given.series.map((series, n) => (hidden.has(n) ? nothing : series.values));
-  if (!given.stacked) return [on.times, ...values, ...before(given, on).map((series) => series.values)];
-  const sums: (number | null)[][] = [];
-  values.forEach((series, n) => {
-    const below = sums[n - 1];
-    sums.push(
-      series.map((one, at) => {
-        const under = below?.[at] ?? null;
-        return one === null && under === null ? null : (one ?? 0) + (under ?? 0);
-      }),
-    );
-  });
-  return [on.times, ...sums.reverse(), ...before(given, on).map((series) => series.values)];
+  if (!given.stacked) return [on.times, ...values, ...earlier];
+  // Where one has a value, those that have none add 0: an area needs both its ends.
+  const sum = on.times.map((_, at): number | null => (given.series.some((series) => typeof series.values[at] === "number") ? 0 : null));
+  const sums = values.map((series) => sum.map((under, at) => (under === null ? null : (sum[at] = under + (series[at] ?? 0)))));
+  return [on.times, ...sums.reverse(), ...earlier];
 }
 
 /** The lines of the period to compare with; for a stacked chart their sum. */
@@ -176,7 +185,7 @@ function options(given: Chart, on: ScreenAnswer, moves: Moves, reading: HTMLElem
       stroke: colour,
       width: given.stacked ? 1 : 2,
       dash: given.stacked ? [] : DASHES[Math.floor(place / COLOURS) % DASHES.length]!,
-      points: { show: sparse(given), size: 5 },
+      points: { show: sparse(given), size: 6, fill: colour, filter: alone },
       ...(given.stacked ? { fill: colour } : {}),
     };
   });
@@ -190,9 +199,8 @@ function options(given: Chart, on: ScreenAnswer, moves: Moves, reading: HTMLElem
       points: { show: false },
     };
   });
-  const highest = Math.max(0, ...data(given, on, new Set()).slice(1).flatMap((values) => [...values].map((one) => one ?? 0)));
-  const limits = given.limits.filter((limit) => highest * NEAR >= limit.value);
-  const top = Math.max(highest, ...limits.map((limit) => limit.value)) || 1;
+  const limits = near(given, on);
+  const highest = Math.max(top(given, on), ...limits.map((limit) => limit.value)) || 1;
   const axis = { stroke: () => css("--text-soft"), grid: { stroke: () => css("--grid"), width: 1 }, ticks: { show: false } };
   return {
     width: 600,
@@ -201,7 +209,7 @@ function options(given: Chart, on: ScreenAnswer, moves: Moves, reading: HTMLElem
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
     scales: {
       x: { range: [on.begin, Math.max(on.end, on.begin + 1)] },
-      y: { range: [0, top * 1.08] },
+      y: { range: [0, highest * 1.08] },
     },
     series: [{}, ...lines, ...earlier],
     axes: [
@@ -249,6 +257,13 @@ function steps(unit: string): { incrs?: number[] } {
 /** Whether every line has so few values that it needs points to be visible. */
 function sparse(given: Chart): boolean {
   return given.series.every((one) => one.values.filter((value) => value !== null).length < 3);
+}
+
+/** The steps of a line without a value on either side, which only a point makes visible. */
+function alone(plot: uPlot, series: number, all: boolean): number[] | null {
+  const values = plot.data[series]!;
+  const known = (at: number): boolean => typeof values[at] === "number";
+  return all ? null : Array.from(values, (_, at) => at).filter((at) => known(at) && !known(at - 1) && !known(at + 1));
 }
 
 function overlay(plot: uPlot, limits: Chart["limits"], changes: ScreenChange[]): void {

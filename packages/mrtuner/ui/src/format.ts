@@ -9,7 +9,9 @@ const LEAST = 0.0005;
 
 export function value(number: number | null | undefined, unit: string): string {
   if (number === null || number === undefined || Number.isNaN(number)) return "–";
-  return scaled(number, unit, Math.abs(number));
+  // A thousandth of a session, or of anything per second, is as exact as anybody reads.
+  const read = unit === "sessions" || unit.startsWith("/") ? Number(number.toFixed(3)) : number;
+  return scaled(read, unit, Math.abs(read));
 }
 
 /** The labels of an axis: all in the unit of the largest. */

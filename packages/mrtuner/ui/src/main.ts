@@ -31,6 +31,8 @@ const COMPARED: [string, string][] = [
 ];
 /** The period shown around a clicked moment, in seconds to each side. */
 const AROUND = 30;
+/** How often the age of the last sample is written anew, in milliseconds. */
+const AGES = 5000;
 const TIME = /^\d{4}-\d{2}-\d{2}([T\s]+\d{2}:\d{2}(:\d{2})?)?$/;
 /** The longest time before and after a change that is compared, in seconds. */
 const AFTER = 1800;
@@ -47,7 +49,12 @@ let asked: AbortController | null = null;
 let seen: number | null = null;
 /** The control that had the focus before the page was redrawn; it gets the focus back when it is drawn again. */
 let held = "";
-const refresh = refresher(() => void renew());
+/** When the data was asked for that a paused page keeps, in seconds since 1970; null: it is not paused. */
+let paused: number | null = null;
+const refresh = refresher(() => void renew(), (chosen) => {
+  paused = chosen ? Date.now() / 1000 : null;
+  aged();
+});
 
 follow(() => void show());
 addEventListener("hashchange", () => void show());
@@ -56,6 +63,8 @@ addEventListener("click", (event) => {
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   if (link?.hash && link.hash === location.hash) reveal(read().table);
 });
+// How old the last sample is changes while nothing is asked for.
+setInterval(aged, AGES);
 addEventListener("resize", () => drawn.forEach((one) => one.resize()));
 void show();
 
@@ -201,7 +210,7 @@ function controls(state: State): HTMLElement {
     }),
     moment("From", state.from, (from) => range(from, state.to)),
     moment("To", state.to, (to) => range(state.from, to)),
-    choice("Compare with", including(offered(state), state.compare), state.compare, (compare) => go({ compare })),
+    choice("Compare with", including(offered(state), state.compare, " before"), state.compare, (compare) => go({ compare })),
   );
 }
 
@@ -211,8 +220,10 @@ function offered(state: State): [string, string][] {
 }
 
 /** The choices, with the chosen one added if the address names one that is not among them. */
-function including(choices: [string, string][], chosen: string): [string, string][] {
-  return choices.some(([name]) => name === chosen) ? choices : [[chosen, chosen], ...choices];
+function including(choices: [string, string][], chosen: string, after = ""): [string, string][] {
+  const seconds = /^(\d+)s$/.exec(chosen)?.[1];
+  const words = (seconds === undefined ? chosen : value(Number(seconds), "s")) + after;
+  return choices.some(([name]) => name === chosen) ? choices : [[chosen, words], ...choices];
 }
 
 /** Show a period; if only one end is given, the other is an hour away. */
@@ -256,16 +267,15 @@ function menu(state: State): HTMLElement {
 }
 
 function fill(main: HTMLElement, on: ScreenAnswer, state: State): void {
-  const now = Date.now() / 1000;
   seen = on.last;
-  const age = on.last === null ? null : now - on.last;
+  if (paused !== null) paused = Date.now() / 1000;
   const title = state.statement ? `${on.title}: ${textOf(on) ?? state.statement}` : on.title;
   main.replaceChildren(
     make(
       "div",
       { class: "bar" },
       make("h1", {}, `${title} · ${on.instance}`),
-      make("span", { class: age !== null && stale(age) ? "age stale" : "age" }, age === null ? "" : `last sample ${ago(age)}`),
+      age(),
       make("span", { class: "moves" }, ...marks(on, state), ...moves(on)),
     ),
     ...(uncompared(on, state) ? [make("p", { class: "error" }, "nothing was recorded in the period to compare with")] : []),
@@ -294,6 +304,18 @@ function fill(main: HTMLElement, on: ScreenAnswer, state: State): void {
   for (const given of on.tables) main.append(table(given, (unit, cell) => link(unit, cell, state, on)));
   if (state.statement && store?.instances.some((one) => one.instance === on.instance && one.plans)) main.append(planned(state));
   reveal(state.table);
+}
+
+/** Write anew how old the last sample is. */
+function aged(): void {
+  root.querySelector("main .age")?.replaceWith(age());
+}
+
+/** How old the last sample is, and since when the page is paused. */
+function age(): HTMLElement {
+  const seconds = seen === null ? null : Date.now() / 1000 - seen;
+  const words = [...(seconds === null ? [] : [`last sample ${ago(seconds)}`]), ...(paused === null ? [] : [`paused at ${clock(paused)} UTC`])];
+  return make("span", { class: seconds !== null && stale(seconds) ? "age stale" : "age" }, words.join("; "));
 }
 
 /** The text of the only statement of a screen, cut short; null if it was never seen. */
@@ -400,7 +422,9 @@ function around(on: ScreenAnswer | null): Partial<State> {
 }
 
 function overview(of: FleetAnswer): HTMLElement[] {
-  const title = make("h1", {}, "Fleet");
+  seen = null;
+  if (paused !== null) paused = of.now;
+  const title = make("div", { class: "bar" }, make("h1", {}, "Fleet"), age());
   if (of.instances.length === 0) {
     return [title, make("p", { class: "empty" }, `${of.directory} has no samples yet: mrtuner record DSN --dir ${of.directory}`)];
   }

@@ -18,7 +18,8 @@ export function live(last: number | null, now: number): boolean {
   return last !== null && !stale(now - last);
 }
 
-export function refresher(renew: () => void): Refresher {
+/** `told` hears whether it is paused. */
+export function refresher(renew: () => void, told: (paused: boolean) => void): Refresher {
   let paused = false;
   let timer = 0;
   const control = make("button", { type: "button", class: "refresh", hidden: true, click: () => pause(!paused) });
@@ -30,6 +31,7 @@ export function refresher(renew: () => void): Refresher {
   const tick = (): void => (document.hidden ? start() : renew());
   const pause = (chosen: boolean): void => {
     paused = chosen;
+    told(chosen);
     control.textContent = paused ? "Refresh" : "Pause";
     control.title = paused ? "Show new data by itself again" : "Keep what is shown: no new data";
     if (!paused && !control.hidden) renew();

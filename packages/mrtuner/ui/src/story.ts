@@ -1,4 +1,4 @@
-/** What happened in the period, on top of a server's first screen: what nobody recorded, then what went wrong. */
+/** What happened in the period, on top of a server's first screen: what went wrong, then what nobody recorded. */
 
 import type { ExplainedCheck, ScreenAnswer, ScreenIncident } from "./answers";
 import { make } from "./dom";
@@ -11,16 +11,18 @@ const FEW = 6;
 export function story(on: ScreenAnswer, state: State): HTMLElement[] {
   if (!on.story) return [];
   const { unrecorded, incidents, checks } = on.story;
-  const entries = incidents.map((one) => entry(one, on, state));
+  // What lasts has the latest end, so it comes first.
+  const latest = [...incidents].sort((one, other) => other.end - one.end || other.begin - one.begin);
+  const entries = latest.map((one) => entry(one, on, state));
   const more = entries.slice(FEW);
   return [
     make(
       "section",
       { class: "story", "aria-label": "What happened" },
       make("h2", {}, "What happened"),
-      unrecorded.length > 0 ? make("ul", { class: "unrecorded" }, ...unrecorded.map((one) => make("li", {}, one))) : null,
       entries.length > 0 ? make("ol", {}, ...entries.slice(0, FEW)) : nothing(unrecorded),
       more.length > 0 ? make("details", {}, make("summary", {}, `${more.length} more`), make("ol", {}, ...more)) : null,
+      unrecorded.length > 0 ? make("ul", { class: "unrecorded" }, ...unrecorded.map((one) => make("li", {}, one))) : null,
       make("details", { class: "judged" }, make("summary", {}, "How this is judged"), ...checks.map(explained)),
     ),
   ];

@@ -4,8 +4,9 @@ import type { Cell, ScreenTable, TableColumn } from "./answers";
 import { make } from "./dom";
 import { ago, clock, day, stale, value } from "./format";
 
-const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom", "journal", "tune", "record", "process", "compare"]);
-const TIMES = new Set(["time", "moment", "age"]);
+const TEXT = new Set(["text", "prose", "sql", "statement", "instance", "headroom", "journal", "tune", "record", "process", "compare", "plan"]);
+const DATED = new Set(["time", "moment"]);
+const TIMES = new Set([...DATED, "age"]);
 const PHONE = matchMedia("(max-width: 760px)");
 const ROWS = 100;
 /** A table with more rows than this can be searched. */
@@ -24,6 +25,7 @@ export function table(given: ScreenTable, link: Link = () => null): HTMLElement 
     const attributes = { class: "table", "data-table": given.name, tabindex: "-1" };
     return make("section", attributes, heading, make("p", { class: "empty" }, given.missing));
   }
+  const one = onlyDay(given);
   let sorted: { column: number; down: boolean } | null = null;
   let shown = ROWS;
   let wanted = "";
@@ -31,7 +33,8 @@ export function table(given: ScreenTable, link: Link = () => null): HTMLElement 
   // The depth of a row in a tree is not shown: it indents the row.
   const heads = given.columns.map((column, place) => {
     if (column.unit === "depth") return null;
-    const button = make("button", { type: "button", click: () => sort(place) }, column.title);
+    const on = one !== null && DATED.has(column.unit) ? make("span", { class: "day" }, ` ${one}`) : null;
+    const button = make("button", { type: "button", click: () => sort(place) }, column.title, on);
     return make("th", { scope: "col", class: kind(column) }, button);
   });
   const more = make("button", { type: "button", class: "more", click: () => ((shown *= 10), fill()) });
@@ -57,14 +60,14 @@ export function table(given: ScreenTable, link: Link = () => null): HTMLElement 
   }
 
   function found(): Cell[][] {
-    const has = (cell: Cell, place: number): boolean => written(cell, given.columns[place]!.unit).toLowerCase().includes(wanted);
+    const has = (cell: Cell, place: number): boolean => written(cell, given.columns[place]!.unit, one).toLowerCase().includes(wanted);
     return wanted ? given.rows.filter((row) => row.some(has)) : given.rows;
   }
 
   function fill(): void {
     const rows = sorted === null ? found() : [...found()].sort(by(sorted.column, sorted.down));
     const none = make("tr", {}, make("td", { colspan: String(given.columns.length) }, "No row has this text."));
-    body.replaceChildren(...(wanted && rows.length === 0 ? [none] : rows.slice(0, shown).map((row) => line(given.columns, row, link))));
+    body.replaceChildren(...(wanted && rows.length === 0 ? [none] : rows.slice(0, shown).map((row) => line(given.columns, row, one, link))));
     more.hidden = rows.length <= shown;
     more.textContent = `Show more of ${rows.length} rows`;
   }
@@ -80,12 +83,19 @@ export function table(given: ScreenTable, link: Link = () => null): HTMLElement 
   return make("section", attributes, make("div", { class: "bar" }, heading, tools), scroll, more);
 }
 
-function line(columns: TableColumn[], row: Cell[], link: Link): HTMLElement {
+/** The day of all times of a table if there is only one: the headings tell it, and cells need less room. */
+function onlyDay(given: ScreenTable): string | null {
+  const times = given.columns.flatMap((column, place) => (DATED.has(column.unit) ? given.rows.map((row) => row[place]) : []));
+  const days = new Set(times.filter((cell) => typeof cell === "number").map(day));
+  return days.size === 1 ? [...days][0]! : null;
+}
+
+function line(columns: TableColumn[], row: Cell[], one: string | null, link: Link): HTMLElement {
   const [statement, depth] = ["statement", "depth"].map((unit) => columns.findIndex((column) => column.unit === unit)) as [number, number];
   const cells = columns.map((column, place) => {
     if (column.unit === "depth") return null;
     const cell = row[place] ?? null;
-    const words = written(cell, column.unit);
+    const words = written(cell, column.unit, one);
     // A text leads where its identifier does.
     const text = column.unit === "sql" && cell !== null && statement >= 0;
     const target = text ? link("statement", row[statement] ?? null, row) : link(column.unit, cell, row);
@@ -96,9 +106,10 @@ function line(columns: TableColumn[], row: Cell[], link: Link): HTMLElement {
   return make("tr", level > 0 ? { class: `d${level}` } : {}, ...cells);
 }
 
-/** A cell's text as shown. */
-function written(cell: Cell, unit: string): string {
+/** A cell's text as shown; `one` is the day of all times. */
+function written(cell: Cell, unit: string, one: string | null): string {
   if (cell === null) return "–";
+  if (one !== null && DATED.has(unit)) return clock(Number(cell));
   if (unit === "tune") return "Tune";
   if (unit === "compare") return "before and after";
   if (unit === "age") return ago(Date.now() / 1000 - Number(cell));

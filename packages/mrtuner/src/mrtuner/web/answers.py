@@ -20,7 +20,7 @@ from mrtuner.web import document
 from mrtuner.web.journal import attributed_changes
 from mrtuner.web.period import earlier, period_of
 from mrtuner.web.screens import SCREENS
-from mrtuner.web.screens.screen import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View, highest
 from mrtuner.web.story import story
 
 if TYPE_CHECKING:
@@ -110,15 +110,17 @@ def _answer(
 
 
 def _chart(of: Chart, before: Chart | None) -> Any:
+    earlier = before.series if before else []
+    zero = of.zero if highest((*of.series, *earlier)) == 0 else None
     return document.Chart(
         name=of.name, title=of.title, help=of.help, unit=of.unit, stacked=of.stacked,
-        series=of.series, before=before.series if before else [],
+        series=of.series, before=earlier,
         limits=[
             document.ChartLimit(name=name, value=float(value), reached=name in of.reached)
             for name, value in of.limits
         ],
         bands=list(of.bands),
-        missing=of.missing if of.empty else None,
+        missing=of.missing if of.empty else zero,
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ _SHORTEST: Final = 10.0
 _YEARS: Final = range(1800, 2200)
 _DEFAULT: Final = "1h"
 _WEEK, _DAY, _MINUTE = timedelta(days=7), timedelta(days=1), timedelta(minutes=1)
+_HOUR: Final = timedelta(hours=1)
 
 
 def period_of(history: History, given: Mapping[str, str]) -> HistoryPeriod:
@@ -51,8 +52,17 @@ def _as_recorded(history: History, about: HistoryPeriod) -> HistoryPeriod:
 
     Averages are then those of what was recorded, and a demo of three minutes fills the charts.
     """
-    begin = min(history.spans()[about.instance][0].replace(tzinfo=UTC), about.end - _MINUTE)
-    return replace(about, begin=max(about.begin, begin))
+    hour = history.spans()[about.instance][0]
+    if about.begin >= (hour + _HOUR).replace(tzinfo=UTC):
+        return about
+    found = history.row(
+        """SELECT min(time) AS first FROM samples
+           WHERE instance = $instance AND time >= $begin AND time < $end""",
+        {"instance": about.instance, "begin": hour, "end": hour + _HOUR}, inside=True,
+    )  # fmt: skip
+    # Of an old store, only the hour is known.
+    first = (found["first"] or hour).replace(tzinfo=UTC)
+    return replace(about, begin=max(about.begin, min(first, about.end - _MINUTE)))
 
 
 def earlier(about: HistoryPeriod, given: Mapping[str, str]) -> HistoryPeriod | None:

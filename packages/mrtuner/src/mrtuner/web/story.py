@@ -12,8 +12,11 @@ from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.web.document import ScreenIncident, ScreenStory
 
-#: The time around an incident that its screen shows as well, but for a queue.
+#: The time around an incident that its screen shows as well; sessions are shown of its own time.
 _AROUND: Final = timedelta(minutes=5)
+#: Who was in it can be seen among the sessions alone.
+_OF_SESSIONS: Final = frozenset({"lock queue", "deadlocks", "connection storm"})
+_SESSIONS: Final = "moment"
 _MINUTE: Final = timedelta(minutes=1)
 #: The checks that find the same: the catalogue says how, and what helps.
 _CHECKS: Final = ("incident", "ceiling-reached")
@@ -29,11 +32,12 @@ def story(history: History, about: HistoryPeriod) -> ScreenStory:
 
 
 def _told(one: Incident) -> ScreenIncident:
-    more = timedelta(0) if one.kind == "lock queue" else _AROUND
+    screen = _SESSIONS if one.kind in _OF_SESSIONS else one.screen
+    more = timedelta(0) if screen == _SESSIONS else _AROUND
     # A screen shows a minute at least, and a queue of a second is seen in its middle.
     more = max(more, (_MINUTE - (one.end - one.begin)) / 2)
     return ScreenIncident(
         kind=one.kind, begin=one.begin.timestamp(), end=one.end.timestamp(), text=one.text,
-        screen=one.screen,
+        screen=screen,
         shown=((one.begin - more).timestamp(), (one.end + more).timestamp()),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from mrtuner.history.analysis.period import IN_PERIOD
 from mrtuner.history.analysis.series import Kind, Measure, rate
 from mrtuner.history.recording.log.errors import SEVERITIES
 from mrtuner.web.screens.blocking import blocking
-from mrtuner.web.screens.screen import Chart, Screen, Table, View, highest
+from mrtuner.web.screens.screen import DATABASE, Chart, Screen, Table, View, highest
 
 _MOST: Final = 200
 _OLDEST: Final = (
@@ -53,7 +53,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         Chart(
             name="churn", title="Sessions begun", unit="/min", stacked=True,
             missing="PostgreSQL counts this since version 14",
-            series=view.split("databases", rate("sessions", scale=_PER_MINUTE), "database"),
+            series=view.split("databases", rate("sessions", scale=_PER_MINUTE), DATABASE),
         ),
         Chart(
             name="time", title="How sessions spent their time", unit="sessions", stacked=True,
@@ -95,18 +95,21 @@ def _per_minute(columns: Mapping[str, str]) -> dict[str, Measure]:
 
 
 def _oldest(view: View) -> Sequence[dict[str, Any]]:
-    """Sampled rows of sessions, which are kept for a shorter time than their summary."""
+    """Each session when its transaction was oldest; of two as old, the one that waits is younger.
+
+    Sampled rows of sessions are kept for a shorter time than their summary.
+    """
     if not view.has("sessions"):
         return ()
     return view.history.rows(
-        f"""SELECT max(time) AS time, s.pid::VARCHAR AS pid, role, application,
-                   arg_max(state, time) AS state,
-                   max(s.transaction_seconds) AS transaction_seconds,
-                   arg_max(s.query_id, time)::VARCHAR AS query_id, arg_max(t.text, time) AS text
-            FROM sessions AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
-            WHERE {IN_PERIOD} AND s.transaction_seconds > 0
-            GROUP BY s.pid, role, application
-            ORDER BY transaction_seconds DESC, s.pid LIMIT {_MOST}""",
+        f"""SELECT time, s.pid::VARCHAR AS pid, role, application, state, transaction_seconds,
+                   s.query_id::VARCHAR AS query_id, t.text
+            FROM (SELECT *, coalesce(blocked_by, '') <> '' AS waits,
+                         row_number() OVER (PARTITION BY pid, role, application
+                                            ORDER BY transaction_seconds DESC, time DESC) AS place
+                  FROM sessions WHERE {IN_PERIOD} AND transaction_seconds > 0) AS s
+            LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
+            WHERE place = 1 ORDER BY transaction_seconds DESC, waits, s.pid LIMIT {_MOST}""",
         view.grid.parameters,
         inside=True,
     )

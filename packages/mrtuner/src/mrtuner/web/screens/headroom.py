@@ -133,7 +133,9 @@ def _transaction_ids(view: View) -> Chart:
     oldest = highest(series)
     return Chart(
         name="transaction_ids", title="Age of transaction IDs", unit="transactions", series=series,
-        help="Beyond autovacuum_freeze_max_age, tables are vacuumed even if autovacuum is off.",
+        help="Beyond autovacuum_freeze_max_age, tables are vacuumed even if autovacuum is off. "
+             "Rounded down to 100,000.",
+        zero="less than 100,000 all the time",
         limits=limits, reached=[name for name, level in limits if oldest >= level],
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from mrtuner.answers.host_charts import ELSEWHERE
 from mrtuner.history.analysis.series import Kind, Measure, rate, ratio
-from mrtuner.web.screens.screen import Chart, Screen, Table, View, known
+from mrtuner.web.screens.screen import DATABASE, Chart, Screen, Table, View, known
 
 _BY: Final = "backend_type || ', ' || context"
 _MISSING: Final = "PostgreSQL counts this since version 16"
@@ -51,7 +51,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         Chart(
             name="temporary", title="Temporary files", unit="bytes/s", stacked=True,
             help="What sorts and hashes wrote beyond work_mem.",
-            series=view.split("databases", rate("temp_bytes"), "database"),
+            series=view.split("databases", rate("temp_bytes"), DATABASE),
         ),
     ], []  # fmt: skip
 

@@ -18,15 +18,15 @@ _MOST: Final = 500
 _COLUMNS: Final = (
     ("time", "Time (UTC)", "time"),
     ("pid", "Process", "process"),
-    ("text", "Text", "sql"),
+    ("application", "Application", "text"),
     ("wait", "Waits for", "text"),
+    ("text", "Text", "sql"),
     ("state", "State", "text"),
     ("statement_seconds", "Age of the statement", "s"),
     ("transaction_seconds", "Age of the transaction", "s"),
     ("blocked_by", "Blocked by processes", "text"),
-    ("database", "Database", "text"),
     ("role", "Role", "text"),
-    ("application", "Application", "text"),
+    ("database", "Database", "text"),
     ("backend_type", "Kind of process", "text"),
     ("query_id", "Statement", "statement"),
 )

@@ -10,6 +10,10 @@ from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod
 from mrtuner.history.analysis.series import ChartLine, Grid, Measure, lines, splits
 from mrtuner.history.reading import History
 
+#: Over at most this long [s], what is seldom is counted by minute.
+_SHORT: Final = 3600.0
+#: SQL for the name of a row of the source `databases`: one is of no database.
+DATABASE: Final = "coalesce(database, 'shared objects')"
 #: Shown if a source has no rows in the period, or none in the store.
 _NOT_RECORDED: Final = "not recorded in this period"
 
@@ -28,6 +32,7 @@ class Chart:
     reached: Sequence[str] = ()  # names of limits that held the load down
     bands: Sequence[tuple[float, float]] = ()  # when they did, in seconds since 1970
     missing: str = _NOT_RECORDED
+    zero: str | None = None  # what it means that every value is 0, if that is not 0 all the time
 
     @property
     def empty(self) -> bool:
@@ -60,6 +65,11 @@ class View:
     @property
     def about(self) -> HistoryPeriod:
         return self.grid.about
+
+    @property
+    def seldom(self) -> tuple[str, float]:
+        """Unit of the rate of what is seldom, and its scale: by the hour only over hours."""
+        return ("/min", 60.0) if self.about.seconds <= _SHORT else ("/h", 3600.0)
 
     def has(self, source: str) -> bool:
         return self.history.has(source)
@@ -118,6 +128,30 @@ class Screen:
     sources: tuple[str, ...]
     build: Callable[[View], tuple[Sequence[Chart], Sequence[Table]]] = field(repr=False)
     story: bool = False  # whether it begins with what went wrong
+
+
+def as_spent(series: Sequence[ChartLine]) -> Sequence[ChartLine]:
+    """Return shares of the time of work that is counted when it ends, as it was spent.
+
+    More than all of a step's time was spent in the steps before; what has no place there, before
+    the period or what was recorded, is left out.
+
+    >>> as_spent([ChartLine("writing", [0.0, 0.5, 0.25, 2.0])])[0].values
+    [0.0, 0.75, 1.0, 1.0]
+    """
+    return [ChartLine(one.name, _spread_back(one.values)) for one in series]
+
+
+def _spread_back(values: Sequence[float | None]) -> list[float | None]:
+    spent, more = list(values), 0.0
+    for place in reversed(range(len(spent))):
+        value = spent[place]
+        if value is None:
+            more = 0.0
+            continue
+        spent[place] = min(value + more, 1.0)
+        more = value + more - min(value + more, 1.0)
+    return spent
 
 
 def known(series: Sequence[ChartLine]) -> Sequence[ChartLine]:

@@ -9,7 +9,8 @@ from mrtuner.history.analysis.coverage import seconds_of
 from mrtuner.history.analysis.plans import logged_plans
 from mrtuner.history.analysis.series import OTHER, ChartLine, rate, ratio
 from mrtuner.history.analysis.statements import HistoryStatement, statements
-from mrtuner.web.screens.screen import Chart, Screen, Table, View
+from mrtuner.history.recorded.settings import settings
+from mrtuner.web.screens.screen import Chart, Screen, Table, View, highest
 from mrtuner.wording import cut
 
 _TOP: Final = 50
@@ -29,13 +30,14 @@ _COLUMNS: Final = (
     ("query_id", "Statement", "statement"),
 )
 _PLANS: Final = (
-    ("shape", "Nodes", "sql"),
+    ("shape", "Nodes", "plan"),
     ("executions", "Executions", "integer"),
     ("mean", "Time per execution", "s"),
     ("first", "First seen", "moment"),
     ("last", "Last seen", "moment"),
 )
 _SECOND: Final = 0.001  # from ms
+_TIMING: Final = "track_io_timing"
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
@@ -50,7 +52,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     }
     chart = Chart(
         name="time", title="Time in statements", unit="sessions", stacked=True, missing=_MISSING,
-        help="How many sessions each statement keeps busy.",
+        help="How many sessions each statement keeps busy. Counted when a statement ends.",
         series=[
             ChartLine(texts.get(one.name, one.name), one.values) for one in _apart(busy, texts)
         ],
@@ -91,9 +93,6 @@ def _one(
               series=view.lines("statements", measures, where))
         for name, title, unit, measures in (
             ("calls", "Calls", "/s", {"calls": rate("calls")}),
-            ("mean", "Time per call", "s",
-             {"time": ratio("exec_ms", "calls", scale=_SECOND),
-              "of it reading": ratio("read_ms", "calls", scale=_SECOND)}),
             ("blocks", "Blocks per call", "blocks",
              {"read": ratio("blocks_read", "calls"), "hit": ratio("blocks_hit", "calls"),
               "temporary": ratio("(temp_blocks_read + temp_blocks_written)", "calls")}),
@@ -101,6 +100,7 @@ def _one(
             ("wal", "WAL", "bytes/s", {"WAL": rate("wal_bytes")}),
         )
     ]  # fmt: skip
+    charts.insert(1, _mean(view, where))
     rows = [work for work in works if work["query_id"] == str(query)]
     plans = [
         {"shape": one.shape, "executions": one.executions, "first": one.first.timestamp(),
@@ -112,6 +112,21 @@ def _one(
         *([Table(name="plans", title="Its plans in the server's log", columns=_PLANS, rows=plans)]
           if plans else []),
     ]  # fmt: skip
+
+
+def _mean(view: View, where: str) -> Chart:
+    """The time of a call; that of its reads is 0 as long as the server does not measure it."""
+    time, reading = view.lines("statements", {
+        "time": ratio("exec_ms", "calls", scale=_SECOND),
+        "of it reading": ratio("read_ms", "calls", scale=_SECOND),
+    }, where) or (ChartLine("time", []), ChartLine("of it reading", []))  # fmt: skip
+    off = settings(view.history, view.about, _TIMING).get(_TIMING) == "off"
+    unknown = off and highest([reading]) == 0
+    return Chart(
+        name="mean", title="Time per call", unit="s", missing=_MISSING,
+        series=[time] if unknown else [time, reading],
+        help=f"How much of it was reading is unknown: {_TIMING} is off." if unknown else "",
+    )  # fmt: skip
 
 
 SCREEN: Final = Screen(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from mrtuner.history.analysis.period import IN_PERIOD
@@ -11,7 +12,6 @@ from mrtuner.units import PAGE
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
 _TABLE: Final = "schema || '.' || name"
-_HOUR: Final = 3600.0
 _MOST: Final = 200
 _COLUMNS: Final = (
     ("table", "Table", "text"),
@@ -46,6 +46,7 @@ _UNKNOWN_BLOAT: Final = (
     "not recorded, or unknown: it takes ANALYZE, and a role that may read the tables (GRANT "
     "pg_read_all_data), since pg_stats shows column widths to nobody else"
 )
+_NO_BLOAT: Final = "no index has bloat"
 _WORK: Final = (
     ("first", "Begun", "moment"),
     ("seconds", "For", "s"),
@@ -59,9 +60,10 @@ _WORK: Final = (
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
+    unit, scale = view.seldom
     of_tables = view.splits("tables", {
         "dead": Measure(Kind.LAST, "dead"), "changed": rate("(updated + deleted)"),
-        "autovacuums": rate("autovacuums", scale=_HOUR),
+        "autovacuums": rate("autovacuums", scale=scale),
         "size": Measure(Kind.LAST, "pages", scale=PAGE),
     }, _TABLE)  # fmt: skip
     charts = [
@@ -87,7 +89,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             series=of_tables["changed"],
         ),
         Chart(
-            name="autovacuums", title="Autovacuums", unit="/h", stacked=True,
+            name="autovacuums", title="Autovacuums", unit=unit, stacked=True,
             series=of_tables["autovacuums"],
         ),
         Chart(
@@ -97,17 +99,28 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         ),
         Chart(
             name="ages", title="Age of transaction IDs", unit="transactions",
-            help="At 2³¹ the server takes no more commands that write.",
+            help="At 2³¹ the server takes no more commands that write. Rounded down to 100,000.",
+            zero="less than 100,000 all the time",
             series=view.split("ages", Measure(Kind.LAST, "age"), "database"),
         ),
     ]  # fmt: skip
     bloat = view.latest("bloat", _BLOAT_KEYS, _BLOAT)
     there = _tables(view, bloat)
+    forgotten, counted = _counted_anew(view)
+    largest = _largest(view, there, None if forgotten is None else counted)
+    title = "Tables"
+    if any(row["live"] is None for row in largest):
+        title += (
+            f": statistics began anew at {forgotten:%Y-%m-%d %H:%M:%S} UTC; live rows without a "
+            "number are unknown until the next vacuum or analyze"
+        )
     return charts, [
-        Table(name="tables", title="Tables", columns=_COLUMNS, rows=_largest(view, there),
+        Table(name="tables", title=title, columns=_COLUMNS, rows=largest,
               missing="no table was recorded in this period"),
         Table(name="indexes", title="Indexes, the most bloat first", columns=_INDEXES,
-              rows=_indexes(bloat), missing=_UNKNOWN_BLOAT),
+              rows=_indexes(bloat), missing=_NO_BLOAT if any(
+                  row["kind"] == "index" and row["bloat"] is not None for row in bloat
+              ) else _UNKNOWN_BLOAT),
         Table(name="work", title="Vacuums and other maintenance, the latest first",
               columns=_WORK, rows=_work(view, there), missing="none was seen running"),
     ]  # fmt: skip
@@ -137,8 +150,34 @@ def _tables(view: View, bloat: Sequence[dict[str, Any]]) -> Sequence[dict[str, A
     ]
 
 
-def _largest(view: View, there: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """Return the tables with most dead rows or most bloat, with what was done to them."""
+def _counted_anew(view: View) -> tuple[datetime | None, Collection[tuple[Any, ...]]]:
+    """Return when the server last lost its statistics, and the tables whose rows it knows since.
+
+    A crash loses them, and a standby that takes over has none.
+    """
+    about = {"instance": view.about.instance, "end": view.grid.parameters["end"]}
+    lost = view.history.row(
+        """SELECT max(time) AS time FROM events WHERE instance = $instance AND time < $end
+           AND kind IN ('crash', 'failover', 'replaced')""",
+        about,
+    )["time"]  # fmt: skip
+    if lost is None or not view.has("tables"):
+        return None, ()
+    rows = view.history.rows(
+        f"""SELECT {", ".join(_IDENTITY)} FROM tables
+            WHERE {IN_PERIOD} AND vacuums + autovacuums + analyzes > 0 GROUP BY ALL""",
+        about | {"begin": lost}, inside=True,
+    )  # fmt: skip
+    return lost, {_identity(row) for row in rows}
+
+
+def _largest(
+    view: View, there: Sequence[dict[str, Any]], known: Collection[tuple[Any, ...]] | None
+) -> Sequence[dict[str, Any]]:
+    """Return the tables with most dead rows or most bloat, with what was done to them.
+
+    The live rows of those that are not in `known` are unknown; None: all are known.
+    """
     if not there:
         return ()
     chosen = {
@@ -156,7 +195,13 @@ def _largest(view: View, there: Sequence[dict[str, Any]]) -> Sequence[dict[str, 
     )  # fmt: skip
     changed = {_identity(row): row for row in changes}
     nothing = dict.fromkeys((*_COUNTED, "vacuumed"))
-    return [_row(row | changed.get(_identity(row), nothing)) for row in rows]
+    return [
+        _row(
+            row | changed.get(_identity(row), nothing)
+            | ({} if known is None or _identity(row) in known else {"live": None})
+        )
+        for row in rows
+    ]  # fmt: skip
 
 
 def _indexes(bloat: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
@@ -181,7 +226,7 @@ def _work(view: View, there: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any
         f"""SELECT pid::VARCHAR AS pid, command, database, relation, min(time) AS first,
                    date_diff('second', min(time), max(time)) AS seconds,
                    arg_max(phase, time) AS phase,
-                   arg_max(done / nullif(total, 0), time) AS done
+                   arg_max({{'share': done / nullif(total, 0)}}, time).share AS done
             FROM progress WHERE {IN_PERIOD} AND phase IS NOT NULL
             GROUP BY progress.pid, command, database, relation
             ORDER BY first DESC, progress.pid LIMIT {_MOST}""",
@@ -196,8 +241,9 @@ def _identity(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def _row(of: dict[str, Any]) -> dict[str, Any]:
     sizes = {"size": "pages", "indexes": "index_pages", "toast": "toast_pages"}
+    rows = None if of["live"] is None else of["live"] + (of["dead"] or 0)
     return of | {
-        "dead_share": _share(of["dead"], (of["dead"] or 0) + (of["live"] or 0)),
+        "dead_share": _share(of["dead"], rows),
         "hot": _share(of["hot_updated"], of["updated"]),
         "bloat_share": _share(of["bloat"], of["bytes"]),
         **{to: None if of[name] is None else of[name] * PAGE for to, name in sizes.items()},

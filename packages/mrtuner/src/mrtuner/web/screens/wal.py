@@ -6,34 +6,35 @@ from collections.abc import Sequence
 from typing import Final
 
 from mrtuner.history.analysis.series import Kind, Measure, rate, ratio
-from mrtuner.web.screens.screen import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import Chart, Screen, Table, View, as_spent
 
-_HOUR: Final = 3600.0
 _SECOND: Final = 0.001  # from ms
 _BLOCK: Final = 8192.0
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
+    unit, scale = view.seldom
     return [
         Chart(
             name="wal", title="WAL written", unit="bytes/s",
             series=view.lines("wal", {"WAL": rate("bytes")}),
         ),
         Chart(
-            name="checkpoints", title="Checkpoints", unit="/h", stacked=True,
+            name="checkpoints", title="Checkpoints", unit=unit, stacked=True,
             help="Requested ones come earlier than checkpoint_timeout: max_wal_size was reached, "
                  "or a command asked for one.",
             series=view.lines("checkpoints", {
-                "requested": rate("requested", scale=_HOUR), "timed": rate("timed", scale=_HOUR),
+                "requested": rate("requested", scale=scale), "timed": rate("timed", scale=scale),
             }),
         ),
         Chart(
             name="writing", title="Time of checkpoints", unit="share",
-            help="Share of the time in which buffers were written and files synced.",
-            series=view.lines("checkpoints", {
+            help="Share of the time in which buffers were written and files synced. Counted when a "
+                 "checkpoint ends, and drawn over the time before.",
+            series=as_spent(view.lines("checkpoints", {
                 "writing": rate("write_ms", scale=_SECOND),
                 "syncing": rate("sync_ms", scale=_SECOND),
-            }),
+            })),
         ),
         Chart(
             name="full_pages", title="Full-page images", unit="share",
