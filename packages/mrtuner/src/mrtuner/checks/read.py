@@ -164,9 +164,11 @@ def _receiver(conn: Connection, reader: Reader, server: Server) -> Receiver | No
     # Any other role's attempt would be an error in the server's log.
     needed = primary_values(conn) if server.superuser else None
     here = {name: int(server.settings[name].setting) for name in needed or ()}
-    lower = None if needed is None else {
-        name: (here[name], value) for name, value in needed.items() if here[name] < value
-    }
+    lower = (
+        None
+        if needed is None
+        else {name: (here[name], value) for name, value in needed.items() if here[name] < value}
+    )
     return replace(found, lower=lower)
 
 

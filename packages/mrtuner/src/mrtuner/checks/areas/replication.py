@@ -129,22 +129,27 @@ def consumer_gone(state: State) -> Iterator[Finding]:
 
 @check(
     "archiving-fails",
-    judged="archive_mode is on without a command or library, the last attempt to archive failed, "
-    "or more WAL than max_wal_size waits for it",
-    source="documentation: Continuous Archiving; pg_stat_archiver",
+    judged="archive_mode is on without a command or library, the last attempt to archive failed, a "
+    "file has waited for a minute and none was archived meanwhile, or more WAL than max_wal_size "
+    "waits for it",
+    source="documentation: Continuous Archiving; pg_stat_archiver; pgarch.c",
     remedy="Repair archive_command, whose error is in the server's log; a faster one if it is "
     "late.",
     needs=("archiver",),
 )
 def archiving_fails(state: State) -> Iterator[Finding]:
     """WAL is not archived: no backup reaches beyond it, and it piles up until the disk is full."""
-    found = tuple(not_archived(state.server))
+    archiver = state.server.archiver
+    found = tuple(not_archived(state.server, until_full(state)))
     unread = state.missing.get(WAITING_WAL)
     if unread is not None and not found:
         raise CannotJudge(unread.why, unread.supply)
-    behind = state.server.archiver.behind if state.server.archiver else None
+    began = archiver.trouble if archiver else None
     for one in found:
-        yield replace(one, harm_in=until_full(state), cost=state.of_volume(behind))
+        yield replace(
+            one, cost=state.of_volume(archiver.behind if archiver else None),
+            since=None if began is None else state.at - began,
+        )  # fmt: skip
 
 
 @check(
@@ -199,8 +204,8 @@ def replication_lag(state: State) -> Iterator[Finding]:
             remedy=(
                 "On the standby: an old transaction can hold up replay, even an idle one:",
                 _OLDEST,
-                "Replay may be paused there; if so, mrtuner check of the standby says what ends that "
-                "(resuming it can stop the server):",
+                "Replay may be paused there; if so, mrtuner check of the standby says what ends "
+                "that (resuming it can stop the server):",
                 Command("SELECT pg_is_wal_replay_paused();"),
             ),
         )
@@ -267,7 +272,7 @@ def _paused(state: State, found: Receiver) -> Finding:
     if found.lower is None:
         return _stale(
             "replay is paused",
-            "First read this server's log: if it says \"insufficient parameter settings\", resuming "
+            'First read this server\'s log: if it says "insufficient parameter settings", resuming '
             "stops this server; raise the setting that it names, and restart",
             "If not, resume: SELECT pg_wal_replay_resume()",
         )
