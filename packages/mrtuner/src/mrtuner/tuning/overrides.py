@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.findings import Command
 from mrtuner.postgres.conf_file import in_base_units
 from mrtuner.tuning.feasibility import NEED_MEMORY
 from mrtuner.tuning.situation import OF_OUR_SESSION
-from mrtuner.vacuum.commands import identifier
+from mrtuner.vacuum.commands import reset
 from mrtuner.wording import as_name, first_few
 
 if TYPE_CHECKING:
@@ -29,16 +28,6 @@ def _whose(one: Override) -> str:
     who = [f"role {as_name(one.role)}"] if one.role else []
     where = [f"database {as_name(one.database)}"] if one.database else []
     return " in ".join(who + where) or "all roles"
-
-
-def reset(one: Override, then: str = "") -> Command:
-    """The statement that takes a known parameter's back."""
-    target = (
-        f"ROLE {identifier(one.role)}" if one.role
-        else f"DATABASE {identifier(one.database)}" if one.database else "ROLE ALL"
-    )  # fmt: skip
-    inside = f" IN DATABASE {identifier(one.database)}" if one.role and one.database else ""
-    return Command(f"ALTER {target}{inside} RESET {one.name};{then}")
 
 
 def resets(server: Server, found: Sequence[Override]) -> tuple[str, ...]:
