@@ -253,6 +253,7 @@ class OverdueVacuum:
 
     oid: int
     seconds: float | None  # since then; None: never
+    vacuumed: float | None  # seconds since the last VACUUM alone; None: never
     busy: bool  # whether every worker of autovacuum is at work
 
 

@@ -14,7 +14,7 @@ from mrtuner.postgres.model import Override
 from mrtuner.postgres.named_queries import Row, rows_of
 from mrtuner.postgres.read_server import read_platform
 from mrtuner.vacuum.commands import reset
-from mrtuner.vacuum.horizon_blockers import USUAL, Look, Thresholds, blockers
+from mrtuner.vacuum.horizon_blockers import ANY, USUAL, Look, Thresholds, blockers
 from mrtuner.vacuum.model import Moment, Picture, Sample, Table, ToastTable
 from mrtuner.vacuum.wraparound import oldest, unfrozen
 
@@ -235,6 +235,7 @@ def _picture(
         ),
         platform=platform,
         lost=lost,
+        young=blockers(reader.looks, seconds, ANY),
     )
 
 
