@@ -362,7 +362,9 @@ TROUBLES = (
     Trouble(
         id="pending-restart", severity="to know",
         plant=_sql("ALTER SYSTEM SET max_connections = 77"),
-        says="waiting for a restart: max_connections", remedy="mrtuner undo",
+        says=r"restart: max_connections: .*max_connections = 77 \(.*postgresql.auto.conf:\d+\); "
+        "in force is 100", heals=True,
+        remedy="ALTER SYSTEM RESET max_connections;",
     ),
     Trouble(
         id="not-reloaded", severity="to know", plant=_edited, heals=True,

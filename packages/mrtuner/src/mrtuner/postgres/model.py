@@ -75,6 +75,7 @@ class Pending:
     name: str
     value: str | None  # the value in the files; None: no longer there, or the role may not see it
     removed: bool = False  # its line is gone: the default will apply
+    place: str | None = None  # file:line; None: its line is gone, or the role may not see it
 
 
 PlatformName = Literal[

@@ -172,7 +172,8 @@ def _files(reader: Reader) -> tuple[tuple[FileProblem, ...], tuple[Pending, ...]
     problems, pending = [], []
     for row in rows:
         if one := waiting(row["name"], row["setting"], row["error"], flagged):
-            pending.append(one)
+            place = f"{row['sourcefile']}:{row['sourceline']}" if row["sourcefile"] else None
+            pending.append(replace(one, place=place))
         else:
             problems.append(
                 FileProblem(**{name: value for name, value in row.items() if name != "setting"})

@@ -16,13 +16,15 @@ from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.notation import Unreadable, read, read_word, same
 from mrtuner.postgres.conf_file import number
 from mrtuner.postgres.missing_grants import SEE_FILES
-from mrtuner.postgres.model import RELOAD, Override, Server, Setting
+from mrtuner.postgres.model import RELOAD, Override, Pending, Server, Setting
+from mrtuner.postgres.secret_settings import shown
 from mrtuner.tuning.feasibility import servers_own
 from mrtuner.tuning.overrides import (
     for_all_roles,
     resets,
     servers_value,
     switched,
+    taken_back,
     whose,
     with_all_roles,
 )
@@ -329,6 +331,9 @@ def pending_restart(state: State) -> Iterator[Finding]:
     whenever that is.
     """
     waiting, by_sql = state.server.pending, state.server.platform.alter_system
+    back = tuple(taken_back(state.server))
+    findings = state.tuning.findings if state.tuning else ()
+    fails = any(one.id == "next-start" for one in findings)
     if waiting:
         names = first_few([one.name for one in waiting], _SHOWN)
         yield Finding(
@@ -336,13 +341,33 @@ def pending_restart(state: State) -> Iterator[Finding]:
             severity=Severity.TO_KNOW,
             text=f"waiting for a restart: {names}",
             consequence="the next restart, planned or not, changes them",
+            evidence=tuple(_waits(state, one) for one in waiting[:_SHOWN]),
             basis="pg_settings and pg_file_settings, now",
             remedy=(
-                "Restart at a time of your own, or take the change back"
-                + (": mrtuner undo" if by_sql else f". {state.server.platform.how}"),
+                *([_FAILS] if fails else []),
+                (
+                    "Take the change back"
+                    if fails
+                    else "Restart at a time of your own, or take the change back"
+                )
+                + (":" if back else "" if by_sql else f". {state.server.platform.how}"),
+                *back,
                 *([_PATRONIS] if state.server.platform.by_patroni else []),
             ),
         )
+
+
+_FAILS: Final = "Do not restart before what next-start found is mended: the server would not start"
+
+
+def _waits(state: State, one: Pending) -> str:
+    """The value in force, and the next one."""
+    now = state.server.settings[one.name]
+    value = "hidden" if one.value is None else shown(one.name, one.value)
+    then = f"{one.name} = {value} ({one.place or 'in the files'})"
+    if one.removed:
+        then = f"{one.name}: its line is gone, so the default comes"
+    return f"{then}; in force is {shown(one.name, now.setting)} {now.unit or ''}".rstrip()
 
 
 _PATRONIS: Final = (
