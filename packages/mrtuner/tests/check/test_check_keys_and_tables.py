@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +21,10 @@ from mrtuner.postgres.platform import managed
 from mrtuner.tuning import gather
 from mrtuner.vacuum.assess import judge as assess
 from servers import counted, sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
+Settings = dict[str, str | int | float]
 
 
 def checked(cluster: Cluster, user: str = "postgres") -> CheckReport:
@@ -273,6 +276,80 @@ def test_what_keeps_dead_rows_comes_before_the_vacuum_that_it_makes_useless(
     assert second.commands == ("ROLLBACK PREPARED 'it''s';", 'VACUUM "public"."u";')
     run(cluster, second)
     assert not {"horizon-held", "vacuum-behind"} & {one.id for one in checked(cluster).findings}
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_what_the_last_vacuum_left_the_next_one_leaves_too(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """A prepared transaction of two seconds, older than a vacuum and a round of one second."""
+    settings: Settings = {
+        "autovacuum_naptime": 1,
+        "max_prepared_transactions": 5,
+        "autovacuum": "off",
+    }
+    cluster = new_cluster(major, settings)
+    sql(cluster.dsn(), *_FILLED[:3], "CREATE TABLE other (x int)")
+    with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
+        for statement in ("BEGIN", "INSERT INTO other VALUES (1)", "PREPARE TRANSACTION 'young'"):
+            conn.execute(statement.encode())
+    counted(cluster.dsn(), _FILLED[3])
+    time.sleep(1.5)
+    counted(cluster.dsn(), "VACUUM u")
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    vacuum = state.vacuum
+    assert vacuum is not None
+    picture = replace(vacuum.picture, settings={**vacuum.picture.settings, "autovacuum": "on"})
+    state = replace(state, vacuum=replace(vacuum, picture=picture))
+    (told,) = [one for one in judged("", state).findings if one.id == "vacuum-behind"]
+    assert told.severity == "to do"
+    assert told.remedy[0].endswith("prepared transaction young of postgres in postgres")
+    assert told.commands == ("ROLLBACK PREPARED 'young';", 'VACUUM "public"."u";')
+    assert told.evidence[0].endswith("the last vacuum left them")
+    run(cluster, told)
+    until(lambda: not found(cluster, "vacuum-behind"))  # statistics of 13 come late
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_wraparound_names_its_holder_and_what_to_freeze(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """Vacuum is forced at 100,000: a transaction of 130,000 ago holds that up. From 1.6 billion
+    on, or where vacuum_failsafe_age is set to, the holder is a danger.
+    """
+    settings: Settings = {
+        "autovacuum_freeze_max_age": 100_000, "max_prepared_transactions": 5, "fsync": "off",
+        "autovacuum_naptime": "1h",
+    }  # fmt: skip
+    cluster = new_cluster(major, settings)
+    sql(cluster.dsn(), "CREATE TABLE t (x int)", "CREATE TABLE other (x int)")
+    with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
+        for statement in ("BEGIN", "INSERT INTO other VALUES (1)", "PREPARE TRANSACTION 'old'"):
+            conn.execute(statement.encode())
+    sql(cluster.dsn(), "SET synchronous_commit = off",
+        "DO $$BEGIN FOR n IN 1..130000 LOOP PERFORM txid_current(); COMMIT; END LOOP; END$$"
+    )  # fmt: skip
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    vacuum = state.vacuum
+    assert vacuum is not None
+    near = tuple(
+        replace(one, age=1_700_000_000, database="postgres") if one.what == "transaction IDs"
+        else one for one in vacuum.wraparound
+    )  # fmt: skip
+    (holder,) = vacuum.picture.blockers
+    picture = replace(vacuum.picture, blockers=(replace(holder, age=1_699_000_000),))
+    state = replace(state, vacuum=replace(vacuum, wraparound=near, picture=picture))
+    told = {one.id: one for one in judged("", state).findings}
+    assert told["horizon-held"].severity == told["wraparound"].severity == "danger"
+    assert told["wraparound"].harm_in is not None
+    assert "prepared transaction old of postgres" in told["wraparound"].remedy[0]
+    commands = told["wraparound"].commands
+    assert commands[0] == "ROLLBACK PREPARED 'old';"
+    assert {'VACUUM (FREEZE) "public"."t";', 'VACUUM (FREEZE) "public"."other";'} < {*commands}
+    run(cluster, told["wraparound"])
+    (age,) = sql(cluster.dsn(), "SELECT age(relfrozenxid) FROM pg_class WHERE relname = 't'")
+    assert age[0] < 100
+    assert [one.severity for one in found(cluster, "horizon-held")] == []
 
 
 @pytest.mark.parametrize("major", [13, 18])

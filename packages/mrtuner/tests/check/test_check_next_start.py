@@ -145,6 +145,25 @@ def test_a_setting_that_waits(setting: str, says: str, new_cluster: NewCluster) 
         fails(cluster)
 
 
+@pytest.mark.parametrize("major", [13, 18])
+def test_nobody_is_told_to_restart_a_server_that_would_not_start(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    sql(cluster.dsn(), "ALTER SYSTEM SET max_connections = 3", "SELECT pg_reload_conf()")
+    written(cluster, "listen_addresses = '10.99.99.99'")
+    told = checked(cluster).findings
+    starts = [one for one in told if one.id == "next-start"]
+    assert len(starts) == 2
+    (waits,) = [one for one in told if one.id == "pending-restart"]
+    assert waits.remedy[0].startswith("Do not restart")
+    assert waits.commands == ("ALTER SYSTEM RESET max_connections;",)
+    assert any("Take listen_addresses back in" in text for text in waits.remedy)
+    assert {text for one in starts for text in one.commands} == {*waits.commands}
+    sql(cluster.dsn(), *waits.commands)
+    assert "max_connections" not in " ".join(found(checked(cluster)))
+
+
 def test_what_waits_and_does_no_harm(new_cluster: NewCluster) -> None:
     cluster = new_cluster(18)
     written(
@@ -180,7 +199,10 @@ def test_a_list_that_is_quoted_as_one_name(new_cluster: NewCluster) -> None:
     (said,) = found(checked(cluster))
     assert "names auto_explain, it's, but the server has no file" in said
     hint = said.partition("It is quoted as one name. As a list: ")[2]
-    assert hint == "ALTER SYSTEM SET shared_preload_libraries = 'auto_explain', 'it''s';"
+    assert hint == (
+        "ALTER SYSTEM SET shared_preload_libraries = 'auto_explain', 'it''s'; "
+        "Or take it back: ALTER SYSTEM RESET shared_preload_libraries;"
+    )
     fails(cluster)
 
 

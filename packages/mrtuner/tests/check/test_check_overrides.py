@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from itertools import chain
 
 import psycopg
 import pytest
@@ -11,7 +12,11 @@ from conftest import NewCluster
 from mrtuner.answers import check
 from mrtuner.checks.report import CheckReport
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.connect import connect
+from mrtuner.vacuum.assess import judge
+from mrtuner.vacuum.read import read
 from servers import sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -28,9 +33,9 @@ def found(report: CheckReport, name: str) -> list[tuple[str, str]]:
 def healed(cluster: Cluster, report: CheckReport, name: str) -> None:
     """Its commands, run as they are, make the finding disappear."""
     for one in report.findings:
-        for command in one.commands if one.id == name else ():
-            for each in filter(None, map(str.strip, command.partition("  --")[0].split(";"))):
-                sql(cluster.dsn(), each)
+        if one.id == name:
+            each = [command.partition("  --")[0].split(";") for command in one.commands]
+            sql(cluster.dsn(), *filter(None, map(str.strip, chain(*each))))
     assert not found(checked(cluster), name)
 
 
@@ -117,6 +122,10 @@ MEMORY = "memory-overcommitted"
          "session_replication_role is replica for role app"),
         ("ALTER ROLE ALL SET enable_indexscan = off", "switched-off", "to know",
          "off: enable_indexscan for all roles"),
+        ("ALTER DATABASE shop SET default_transaction_read_only = on", "switched-off", "danger",
+         "default_transaction_read_only is on for database shop"),
+        ("ALTER ROLE app SET default_transaction_read_only = on", "switched-off", "to know",
+         "default_transaction_read_only is on for role app"),
         ("ALTER SYSTEM SET session_replication_role = replica", "switched-off", "danger",
          "session_replication_role is replica"),
         ("ALTER SYSTEM SET enable_seqscan = off", "switched-off", "to know",
@@ -134,6 +143,41 @@ def test_a_switch(
         report = checked(cluster, user, dbname)
         assert found(report, name) == [(severity, text)]
     healed(cluster, report, name)
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_server_that_refuses_to_write(major: int, new_cluster: NewCluster) -> None:
+    """Our own session is read-only, too. A plain role may not see the files, so it cannot know."""
+    cluster = new_cluster(major)
+    sql(cluster.dsn(), "CREATE ROLE app LOGIN", "CREATE DATABASE shop")
+    assert not found(checked(cluster, "postgres", "shop"), "switched-off")
+    assert not found(checked(cluster, "app", "shop"), "switched-off")
+    on = "ALTER SYSTEM SET default_transaction_read_only = on"
+    sql(cluster.dsn(), on, "SELECT pg_reload_conf()")
+    until(lambda: sql(cluster.dsn(), "SHOW default_transaction_read_only") == [("on",)])
+    report = checked(cluster, "postgres", "shop")
+    assert found(report, "switched-off") == [("danger", "default_transaction_read_only is on")]
+    plain = checked(cluster, "app", "shop")
+    assert "switched-off" in {one.name for one in plain.unjudged}
+    healed(cluster, report, "switched-off")
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_counters_that_a_database_switches_off_are_switched_on_there(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """ALTER SYSTEM would not reach it."""
+    cluster = new_cluster(major)
+    sql(cluster.dsn(), "CREATE DATABASE shop")
+    sql(cluster.dsn(), "ALTER DATABASE shop SET track_counts = off")
+    report = checked(cluster, "postgres", "shop")
+    (unjudged,) = [one for one in report.unjudged if one.name == "vacuum-behind"]
+    assert unjudged.supply == 'ALTER DATABASE "shop" RESET track_counts;'
+    with connect(cluster.dsn("shop")) as conn:
+        advice = judge(read(conn))
+    assert not [one for one in advice.settings if one.name == "track_counts"]
+    healed(cluster, report, "autovacuum-off")
+    assert "vacuum-behind" in checked(cluster, "postgres", "shop").passed
 
 
 def test_what_the_command_line_sets_is_changed_there(new_cluster: NewCluster) -> None:

@@ -273,6 +273,31 @@ def test_the_idle_reader_that_holds_up_replay_is_listed(new_cluster: NewCluster)
             sql(standby.dsn(), "SELECT pg_wal_replay_resume()")
 
 
+@pytest.mark.parametrize("major", [18, 19])
+def test_a_standby_below_its_primary_is_not_resumed_but_restarted(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """20 connections here and 60 there: replay pauses by itself, and the server stops if it is
+    resumed. Raised and restarted, it follows. Only a superuser can be told which setting it is.
+    """
+    with standby_of(new_cluster(major, {"max_connections": 20})) as (primary, standby):
+        sql(primary.dsn(), "CREATE ROLE monitor LOGIN IN ROLE pg_monitor")
+        primary.configure({"max_connections": 60})
+        primary.restart()
+        until(lambda: sql(standby.dsn(), "SELECT pg_is_wal_replay_paused()") == [(True,)])
+        (told,) = found(standby.dsn(), "standby-stale")
+        assert told.text.endswith("max_connections is 20 here and 60 on the primary")
+        assert told.commands[0].startswith("ALTER SYSTEM SET max_connections = 60;")
+        assert "resume" not in " ".join(told.commands)
+        (unsure,) = found(standby.dsn(user="monitor"), "standby-stale")
+        assert not unsure.commands
+        assert "insufficient parameter settings" in unsure.remedy[0]
+        sql(standby.dsn(), told.commands[0])
+        standby.restart()
+        until(lambda: sql(primary.dsn(), "SELECT count(*) FROM pg_stat_replication") == [(1,)])
+        assert not found(standby.dsn(), "standby-stale")
+
+
 def test_an_abandoned_slot_is_to_be_dropped_and_not_to_be_synchronized(
     new_cluster: NewCluster,
 ) -> None:

@@ -9,6 +9,7 @@ a failed CREATE INDEX CONCURRENTLY.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -157,6 +158,21 @@ def _failing_archive(cluster: Cluster, _stack: ExitStack) -> None:
         "SELECT pg_switch_wal()",
     )
     until(lambda: sql(cluster.dsn(), "SELECT failed_count > 0 FROM pg_stat_archiver") == [(True,)])
+
+
+def _lost_program(cluster: Cluster, _stack: ExitStack) -> None:
+    """The file that waits is made three minutes old: so long none was archived, nor counted."""
+    sql(
+        cluster.dsn(),
+        "SELECT pg_logical_emit_message(true, 'x', 'y')",
+        "SELECT pg_switch_wal()",
+    )
+    (ready,) = (cluster.data / "pg_wal" / "archive_status").glob("*.ready")
+    then = ready.stat().st_mtime - 180
+    os.utime(ready, (then, then))
+    log = cluster.directory / "log"
+    until(lambda: "exit code 127" in log.read_text())
+    assert sql(cluster.dsn(), "SELECT failed_count FROM pg_stat_archiver") == [(0,)]
 
 
 def _failed_build(cluster: Cluster, _stack: ExitStack) -> None:
@@ -346,7 +362,9 @@ TROUBLES = (
     Trouble(
         id="pending-restart", severity="to know",
         plant=_sql("ALTER SYSTEM SET max_connections = 77"),
-        says="waiting for a restart: max_connections", remedy="mrtuner undo",
+        says=r"restart: max_connections: .*max_connections = 77 \(.*postgresql.auto.conf:\d+\); "
+        "in force is 100", heals=True,
+        remedy="ALTER SYSTEM RESET max_connections;",
     ),
     Trouble(
         id="not-reloaded", severity="to know", plant=_edited, heals=True,
@@ -382,6 +400,15 @@ TROUBLES = (
         id="archiving-fails", severity="danger", plant=_failing_archive,
         settings={"archive_mode": "on", "archive_command": "false"},
         says="archiving fails", remedy="log",
+    ),
+    *(
+        Trouble(  # the archiver ends, and counts nothing
+            id="archiving-fails", severity="danger", plant=_lost_program, major=major,
+            settings={"archive_mode": "on", "archive_command": "no-such-program %p"},
+            says=r"WAL has waited for 3[.0-9]* min, and none is archived: 16 MB of WAL waits",
+            remedy="a command that is not found, or killed by a signal, is not counted",
+        )
+        for major in (13, 18)
     ),
     Trouble(
         id="archive-discarded", severity="to know", plant=_nothing,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from test_tune_gather import server, setting, table
 
 from mrtuner.postgres.model import Archiver, Relation, RoleSpills, Setting, Slot
@@ -120,6 +121,20 @@ def test_an_archiver_that_fails_or_is_late_is_told() -> None:
     )
     [text] = warned(archiver=replace(working, failing=True, behind=None))
     assert ": WAL waits until" in text
+
+
+@pytest.mark.parametrize(
+    ("waits", "idle", "told"),
+    [(59.0, None, 0), (60.0, None, 1), (None, 900.0, 0), (70.0, 900.0, 1), (900.0, 2.0, 0)],
+)
+def test_a_file_that_waits_while_none_is_archived(
+    waits: float | None, idle: float | None, told: int
+) -> None:
+    """After a minute without any; one that works through a backlog is left alone."""
+    archiver = Archiver(
+        archived=9, failed=0, failing=False, behind=Bytes(GIB), waits=waits, idle=idle
+    )
+    assert len(warned(archiver=archiver)) == told
 
 
 def test_an_archiver_with_nothing_to_run_is_told_where_it_would_run() -> None:

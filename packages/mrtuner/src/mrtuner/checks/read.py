@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from mrtuner.change.settings.standbys import primary_values
 from mrtuner.checks.state import (
     MEMBERS,
     UNLIMITED,
@@ -105,7 +106,7 @@ def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> S
     }
     users = tuple(_users(reader, parts["sequences"], parts["keys"]))
     sessions = tuple(_sessions(reader))
-    receiver = reader.rows_if_allowed("check_receiver", "receiver", SEE_STATS)
+    receiver = _receiver(conn, reader, server)
     # No other role lists them, or each check would leave an error in the server's log.
     listed = now["may_list"] and server.major < UNLIMITED
     members = reader.rows_if_allowed("check_multixact_members", MEMBERS) if listed else []
@@ -117,7 +118,7 @@ def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> S
         at=now["at"], database=now["database"], role=conn.info.user, server=server,
         tuning=None, vacuum=None,
         sessions=sessions, users=users, waiting=now["waiting"], counted_for=now["counted_for"],
-        receiver=Receiver(**receiver[0]) if receiver else None,
+        receiver=receiver,
         members=members[0]["members"] if members else None, missing=missing, **parts,
     )  # fmt: skip
     tuning, without = _tuning(conn, server, said)
@@ -150,6 +151,28 @@ def _sessions(reader: Reader) -> Iterator[Session]:
     for row in reader.rows_if_allowed("check_sessions_and_locks", "sessions", SEE_STATS):
         statement = "" if row["statement"] == _HIDDEN else normalized(row["statement"] or "")
         yield Session(**{**row, "statement": statement, "blocked_by": tuple(row["blocked_by"])})
+
+
+def _receiver(conn: Connection, reader: Reader, server: Server) -> Receiver | None:
+    """What a standby receives; of one that is paused also whether it would stop if resumed.
+
+    One of 13 is never paused for a setting: it stops at once.
+    """
+    rows = reader.rows_if_allowed("check_receiver", "receiver", SEE_STATS)
+    if not rows:
+        return None
+    found = Receiver(**rows[0])
+    if not found.paused or server.major < 14:
+        return replace(found, lower={})
+    # Any other role's attempt would be an error in the server's log.
+    needed = primary_values(conn) if server.superuser else None
+    here = {name: int(server.settings[name].setting) for name in needed or ()}
+    lower = (
+        None
+        if needed is None
+        else {name: (here[name], value) for name, value in needed.items() if here[name] < value}
+    )
+    return replace(found, lower=lower)
 
 
 def _tuning(

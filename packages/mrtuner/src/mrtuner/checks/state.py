@@ -134,6 +134,13 @@ class Receiver:
     waiting: int | None  # bytes received and not replayed; None: none were ever streamed
     held: bool  # replay waits for a query here
     idle_seconds: float | None  # since the last transaction that was replayed was committed
+    #: What is lower here than on the primary, with both values; None: the role may not see it.
+    lower: Mapping[str, tuple[int, int]] | None = None
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether replay is paused, and the server may stop if it is resumed."""
+        return self.paused and self.lower != {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +253,7 @@ class OverdueVacuum:
 
     oid: int
     seconds: float | None  # since then; None: never
+    vacuumed: float | None  # seconds since the last VACUUM alone; None: never
     busy: bool  # whether every worker of autovacuum is at work
 
 

@@ -75,6 +75,7 @@ class Pending:
     name: str
     value: str | None  # the value in the files; None: no longer there, or the role may not see it
     removed: bool = False  # its line is gone: the default will apply
+    place: str | None = None  # file:line; None: its line is gone, or the role may not see it
 
 
 PlatformName = Literal[
@@ -216,6 +217,10 @@ class Conflicts:
     tablespace: int
 
 
+#: The archiver looks for files at least this often. Source: PGARCH_AUTOWAKE_INTERVAL [s].
+_ARCHIVED_BY: Final = 60.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archiver:
     """What archive_command or archive_library has done. Source: pg_stat_archiver."""
@@ -223,7 +228,25 @@ class Archiver:
     archived: int
     failed: int
     failing: bool  # the latest attempt failed
-    behind: Bytes | None  # WAL written after the last archived file; None on a standby
+    behind: Bytes | None  # WAL written after the last archived file; None: not known
+    idle: float | None = None  # seconds since a file was archived; None: none was
+    failed_ago: float | None = None  # seconds since an attempt failed; None: none did
+    waits: float | None = None  # seconds that the oldest file has waited; None: none waits
+
+    @property
+    def stuck(self) -> bool:
+        """Whether a file waits for a minute, and none was archived meanwhile.
+
+        A command that is not found, or killed by a signal, ends the archiver, which counts no
+        failure. Source: pgarch.c, pgarch_archiveXlog; shell_archive.c.
+        """
+        waits = self.waits or 0
+        return waits >= _ARCHIVED_BY and (self.idle is None or self.idle >= waits)
+
+    @property
+    def trouble(self) -> float | None:
+        """Seconds since archiving stopped, as far as the server tells."""
+        return next((one for one in (self.waits, self.idle, self.failed_ago) if one), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ _ORIGINS: Final[dict[str, Origin]] = {
     "test": "session",
     "session": "session",
 }
-#: A part that is read only where the archiver's counters do not tell.
+#: A part that shows what the archiver does not count.
 WAITING_WAL: Final = "WAL that waits for the archiver"
 
 
@@ -172,7 +172,8 @@ def _files(reader: Reader) -> tuple[tuple[FileProblem, ...], tuple[Pending, ...]
     problems, pending = [], []
     for row in rows:
         if one := waiting(row["name"], row["setting"], row["error"], flagged):
-            pending.append(one)
+            place = f"{row['sourcefile']}:{row['sourceline']}" if row["sourcefile"] else None
+            pending.append(replace(one, place=place))
         else:
             problems.append(
                 FileProblem(**{name: value for name, value in row.items() if name != "setting"})
@@ -214,13 +215,13 @@ def _relations(reader: Reader) -> tuple[Relation, ...]:
 
 
 def _archiver(reader: Reader) -> Archiver | None:
-    """What was archived; where that is nothing yet, the files that wait tell what is behind."""
+    """What was archived, and what waits: where nothing was yet, that alone is behind."""
     rows = reader.rows_if_allowed("archiver", "archiver", SEE_STATS)
     if not rows:
         return None
-    unknown = rows[0]["behind"] is None
-    ready = reader.rows_if_allowed("archive_ready", WAITING_WAL, SEE_STATS) if unknown else []
-    return Archiver(**(rows[0] | (ready[0] if ready else {})))
+    known = {name: value for name, value in rows[0].items() if value is not None}
+    ready = reader.rows_if_allowed("archive_ready", WAITING_WAL, SEE_STATS)
+    return Archiver(**{"behind": None, **(ready[0] if ready else {}), **known})
 
 
 def _jit(reader: Reader, extensions: Collection[str]) -> JitWork | None:

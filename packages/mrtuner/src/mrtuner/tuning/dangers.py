@@ -20,7 +20,14 @@ from mrtuner.tuning.feasibility import (
     values_to_lower,
     what_must_give,
 )
-from mrtuner.tuning.overrides import for_all_roles, resets, switched, whose, with_all_roles
+from mrtuner.tuning.overrides import (
+    for_all_roles,
+    resets,
+    switched,
+    taken_back,
+    whose,
+    with_all_roles,
+)
 from mrtuner.tuning.rules.wal import volume_filled_by_wal
 from mrtuner.tuning.situation import OF_OUR_SESSION, Situation
 from mrtuner.units import PAGE, MiB, pretty_bytes
@@ -66,9 +73,9 @@ def dangers(
         return
     yield from _switched(situation, server, "durability-off", *_durable(server))
     yield from _more_memory_than_there_is(situation, server, now)
-    yield from _no_next_start(start)
-    yield from _more_shared_memory_than_there_is(situation, start)
-    yield from _too_few_huge_pages(situation, host, start)
+    yield from _no_next_start(server, start)
+    yield from _more_shared_memory_than_there_is(situation, server, start)
+    yield from _too_few_huge_pages(situation, server, host, start)
     yield from _wal_fills_the_volume(situation)
     yield from _switched(situation, server, "autovacuum-off", "autovacuum", "track_counts")
     yield from _workers_without_slots(situation)
@@ -148,15 +155,28 @@ def _way_out(situation: Situation) -> str:
     return what_must_give(situation, int(situation.running["max_connections"]))
 
 
-def _no_next_start(start: StartCheck | None) -> Iterator[Finding]:
+def _no_next_start(server: Server, start: StartCheck | None) -> Iterator[Finding]:
     for one in start.problems if start else ():
         yield _danger(
-            "next-start", "the server will not start again", one.why, one.hint or "", cost=1.0
-        )
+            "next-start", "the server will not start again", one.why, one.hint or "",
+            *_or_back(server, one.name), cost=1.0,
+        )  # fmt: skip
+
+
+def _or_back(server: Server, name: str) -> tuple[str, ...]:
+    back = tuple(taken_back(server, {name}))
+    return ("Or take it back:", *back) if back else ()
+
+
+#: What shared memory is made of, as far as it is counted here.
+_SHARED: Final = frozenset({
+    "shared_buffers", "wal_buffers", "max_connections", "max_prepared_transactions",
+    "max_locks_per_transaction",
+})  # fmt: skip
 
 
 def _more_shared_memory_than_there_is(
-    situation: Situation, start: StartCheck | None
+    situation: Situation, server: Server, start: StartCheck | None
 ) -> Iterator[Finding]:
     needed, memory = shared_at_start(start), situation.memory
     if needed and memory and needed > memory.size:
@@ -166,6 +186,7 @@ def _more_shared_memory_than_there_is(
             f"and there are {pretty_bytes(memory.size)}",
             "the server does not start again, or is killed once it has used them",
             "Take them back in the files, before anything restarts the server",
+            *taken_back(server, _SHARED),
             cost=1.0,
         )
 
@@ -194,7 +215,7 @@ def _shared(start: NextStart) -> int:
 
 
 def _too_few_huge_pages(
-    situation: Situation, host: Host | None, start: StartCheck | None
+    situation: Situation, server: Server, host: Host | None, start: StartCheck | None
 ) -> Iterator[Finding]:
     """huge_pages = on with fewer reserved than the server needs to start again."""
     then = start.start if start else None
@@ -214,6 +235,7 @@ def _too_few_huge_pages(
             "reserved",
             "it will not start again",
             f"sysctl -w vm.nr_hugepages={needed}, or huge_pages = try",
+            *_or_back(server, "huge_pages"),
             cost=1.0,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +10,7 @@ from mrtuner.findings import Command
 from mrtuner.postgres.conf_file import in_base_units
 from mrtuner.tuning.feasibility import NEED_MEMORY
 from mrtuner.tuning.situation import OF_OUR_SESSION
-from mrtuner.vacuum.commands import identifier
+from mrtuner.vacuum.commands import reset
 from mrtuner.wording import as_name, first_few
 
 if TYPE_CHECKING:
@@ -31,16 +31,6 @@ def _whose(one: Override) -> str:
     return " in ".join(who + where) or "all roles"
 
 
-def reset(one: Override, then: str = "") -> Command:
-    """The statement that takes a known parameter's back."""
-    target = (
-        f"ROLE {identifier(one.role)}" if one.role
-        else f"DATABASE {identifier(one.database)}" if one.database else "ROLE ALL"
-    )  # fmt: skip
-    inside = f" IN DATABASE {identifier(one.database)}" if one.role and one.database else ""
-    return Command(f"ALTER {target}{inside} RESET {one.name};{then}")
-
-
 def resets(server: Server, found: Sequence[Override]) -> tuple[str, ...]:
     """The statements for several, which a standby's primary takes."""
     primary = ("On the primary:",) if server.standby else ()
@@ -54,6 +44,19 @@ def switched(server: Server, name: str, to: str) -> tuple[Override, ...]:
         for one in server.overrides
         if one.name == name and in_base_units(one.value, "bool", None) == to
     )
+
+
+def taken_back(server: Server, names: Collection[str] = ()) -> Iterator[str]:
+    """How changes that wait for a restart are taken back where they are written; without names all.
+
+    What MrTuner has not written, mrtuner undo does not know.
+    """
+    waiting = [one for one in server.pending if not names or one.name in names]
+    for one in waiting[:_SHOWN] if server.platform.alter_system else ():
+        if one.place and "postgresql.auto.conf:" in one.place:
+            yield Command(f"ALTER SYSTEM RESET {one.name};")
+        elif one.place:
+            yield f"Take {one.name} back in {one.place}"
 
 
 def servers_value(server: Server, name: str) -> str | None:

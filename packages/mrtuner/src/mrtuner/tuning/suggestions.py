@@ -13,6 +13,7 @@ from mrtuner.tuning.advice import Level, ManualStep, Notice, RoleMemory
 from mrtuner.tuning.rules.work_mem import one_merge_pass
 from mrtuner.units import GiB, KiB, MiB, pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import drop_slot, identifier
+from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.postgres.model import Override, Relation, RoleSpills, Server, Slot
@@ -104,13 +105,17 @@ def _slot(severity: Severity, text: str, consequence: str, *remedy: str) -> Find
     )  # fmt: skip
 
 
-def not_archived(server: Server) -> Iterator[Finding]:
-    """Yield what is wrong with the archiver."""
+def not_archived(server: Server, full: float | None = None) -> Iterator[Finding]:
+    """Yield what is wrong with the archiver.
+
+    `full` is how long WAL that nobody removes takes to fill its volume [s].
+    """
     archiver = server.archiver
     if archiver is None:
         return
     behind = archiver.behind or 0
     waits = f"{pretty_bytes(behind)} of WAL waits" if behind else "WAL waits"
+    at = "" if full is None else f" (in {pretty_duration(full)} at this pace)"
     if _archives_nothing(server):
         text = "archive_mode is on, but nothing says how to archive: archive_command is empty"
         remedy = (
@@ -118,8 +123,15 @@ def not_archived(server: Server) -> Iterator[Finding]:
             "without one, archive_mode = off, which needs a restart"
         )
     elif archiver.failing:
-        text = f"archiving fails ({archiver.failed:,} times so far, including the last attempt)"
+        failed = plural(archiver.failed, "time")
+        text = f"archiving fails ({failed} so far, including the last attempt)"
         remedy = "The server's log shows the command's error"
+    elif archiver.stuck:
+        text = f"WAL has waited for {pretty_duration(archiver.waits or 0)}, and none is archived"
+        remedy = (
+            "Read the server's log: a command that is not found, or killed by a signal, is not "
+            "counted as a failure"
+        )
     elif behind > _usual_wal(server):
         text = "archiving is late"
         remedy = "A faster archive_command, one that archives several files at a time"
@@ -127,8 +139,8 @@ def not_archived(server: Server) -> Iterator[Finding]:
         return
     yield Finding(
         id="archiving-fails", severity=Severity.DANGER, text=text,
-        consequence=f"{waits} until the disk is full, and no backup reaches beyond it",
-        basis="pg_stat_archiver, now", remedy=(remedy,),
+        consequence=f"{waits} until the disk is full{at}, and no backup reaches beyond it",
+        harm_in=0.0, basis="pg_stat_archiver and the files that wait, now", remedy=(remedy,),
     )  # fmt: skip
 
 

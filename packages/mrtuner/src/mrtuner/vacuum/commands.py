@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mrtuner.escape import damaged, printable
-from mrtuner.findings import by_hand
-from mrtuner.postgres.model import RELOAD
+from mrtuner.findings import Command, by_hand
+from mrtuner.postgres.model import RELOAD, Override
 from mrtuner.vacuum.model import Table, TableReport
 
 if TYPE_CHECKING:
@@ -45,6 +45,16 @@ def literal(text: str) -> str:
 def drop_slot(name: str) -> str:
     """Return the command that drops a replication slot."""
     return f"SELECT pg_drop_replication_slot({literal(name)});"
+
+
+def reset(one: Override, then: str = "") -> Command:
+    """The statement that takes a known parameter's back."""
+    target = (
+        f"ROLE {identifier(one.role)}" if one.role
+        else f"DATABASE {identifier(one.database)}" if one.database else "ROLE ALL"
+    )  # fmt: skip
+    inside = f" IN DATABASE {identifier(one.database)}" if one.role and one.database else ""
+    return Command(f"ALTER {target}{inside} RESET {one.name};{then}")
 
 
 def _by_code(text: str, short: str, long: str) -> str:

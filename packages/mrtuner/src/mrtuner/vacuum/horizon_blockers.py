@@ -47,6 +47,8 @@ class Thresholds:
 
 
 USUAL: Final = Thresholds()
+#: Whatever keeps a row, however young.
+ANY: Final = Thresholds(long=0.0, working=0.0, settled=0.0, far=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -264,6 +264,7 @@ class Picture:
     platform: Platform
     oldest: Mapping[Counter, str] = field(default_factory=dict)  # relation with the oldest ID here
     lost: str | None = None  # why the session was lost during the watch; None: it was not
+    young: tuple[HorizonBlocker, ...] = ()  # `blockers`, and those that were not there for long
 
     @property
     def major(self) -> int:

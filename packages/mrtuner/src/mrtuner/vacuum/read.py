@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.facts import Missing
 from mrtuner.postgres.connect import any_bytes, translated
 from mrtuner.postgres.missing_grants import SEE_STATS, not_read, refused
+from mrtuner.postgres.model import Override
 from mrtuner.postgres.named_queries import Row, rows_of
 from mrtuner.postgres.read_server import read_platform
-from mrtuner.vacuum.horizon_blockers import USUAL, Look, Thresholds, blockers
+from mrtuner.vacuum.commands import reset
+from mrtuner.vacuum.horizon_blockers import ANY, USUAL, Look, Thresholds, blockers
 from mrtuner.vacuum.model import Moment, Picture, Sample, Table, ToastTable
 from mrtuner.vacuum.wraparound import oldest, unfrozen
 
@@ -78,6 +80,7 @@ class _Reader:
         self.conn = conn
         self.version_num = conn.info.server_version
         self.database = conn.pgconn.db.decode(errors="replace")
+        self.role = conn.pgconn.user.decode(errors="replace")
         self.missing: dict[str, Missing] = {}  # by name: a watch queries many times
         self.looks: list[Look] = []
         # A huge catalog, or someone's lock on it, must not block us for long.
@@ -157,6 +160,7 @@ class _Around:
     """What is read once: before a watch, in case the server goes down, and again after it."""
 
     settings: Mapping[str, str]
+    uncounted: Override | None  # what switches track_counts off here, over the server's value
     sight: Row
     databases: tuple[tuple[str, int, int], ...]
     relations: Sequence[Row]  # the oldest, and those that no autovacuum may freeze
@@ -165,8 +169,15 @@ class _Around:
 
 def _around(reader: _Reader) -> _Around:
     (sight,) = reader.rows("vacuum_sight")
+    rows = reader.rows("vacuum_settings")
+    uncounted = _uncounted(reader, rows)
     return _Around(
-        settings={row["name"]: row["setting"] for row in reader.rows("vacuum_settings")},
+        settings={
+            row["name"]: row["setting"]
+            for row in rows
+            if uncounted is None or row["name"] != uncounted.name
+        },
+        uncounted=uncounted,
         sight=sight,
         databases=tuple(
             (row["name"], row["age"], row["multixact_age"])
@@ -175,6 +186,26 @@ def _around(reader: _Reader) -> _Around:
         relations=reader.rows("vacuum_oldest"),
         chunk=_chunk(reader),
     )
+
+
+#: For whom ALTER ROLE or ALTER DATABASE sets a value: the role, the database.
+#: Source: guc_tables.c, GucSource_Names.
+_OVERRIDES: Final = {
+    "global": (False, False), "database": (False, True), "user": (True, False),
+    "database user": (True, True),
+}  # fmt: skip
+
+
+def _uncounted(reader: _Reader, rows: Sequence[Row]) -> Override | None:
+    row = next(row for row in rows if row["name"] == "track_counts")
+    if row["setting"] != "off" or row["source"] not in _OVERRIDES:
+        return None
+    of_role, of_database = _OVERRIDES[row["source"]]
+    return Override(
+        role=reader.role if of_role else None,
+        database=reader.database if of_database else None,
+        name=row["name"], value=row["setting"],
+    )  # fmt: skip
 
 
 def _picture(
@@ -200,17 +231,17 @@ def _picture(
         chunk=around.chunk,
         missing=(
             *reader.missing.values(),
-            *_missing(around.sight, around.settings, lost, platform),
+            *_missing(around, lost, platform),
         ),
         platform=platform,
         lost=lost,
+        young=blockers(reader.looks, seconds, ANY),
     )
 
 
-def _missing(
-    sight: Row, settings: Mapping[str, str], lost: str | None, platform: Platform
-) -> Iterator[Missing]:
+def _missing(around: _Around, lost: str | None, platform: Platform) -> Iterator[Missing]:
     """Report what cannot be known here, so that it is not taken for zero."""
+    settings, sight, own = around.settings, around.sight, around.uncounted
     if lost is not None:
         why = f"the connection to the server was lost: {lost}"
         hint = "The server may have restarted; run again."
@@ -218,6 +249,12 @@ def _missing(
     if settings.get("track_counts") == "off":
         why = "track_counts is off, so autovacuum runs only to prevent wraparound"
         yield Missing("rates", why, hint=str(platform.remedy(track_counts="on")))
+    elif own is not None:
+        whose, what = ("this role", "it changes") if own.role else ("this database", "changes")
+        if not (own.role or own.database):
+            whose = "all roles"
+        why = f"track_counts is off for {whose}, so autovacuum does not see what {what}"
+        yield Missing("rates", why, hint=str(reset(own)))
     if sight["in_recovery"]:
         why = "this is a standby; only the primary counts and vacuums rows"
         yield Missing("rates", why, hint="Connect to the primary.")

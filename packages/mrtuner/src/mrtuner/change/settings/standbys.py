@@ -93,7 +93,7 @@ def would_pause(
 def _below_primary(conn: Connection, start: NextStart) -> Iterator[LeftAlone]:
     """Yield what would be lower than on the primary, as far as this standby has replayed."""
     names = [name for name in FOLLOW_PRIMARY if start.concerns(name)]
-    needs = _needs(conn) if names else {}
+    needs = primary_values(conn) if names else {}
     for name in names:
         if name in start.guessed or (needs is None and start.lowers(name)):
             yield LeftAlone(
@@ -123,7 +123,7 @@ _KEPT: Final = (
 _PROOF: Final = 1234567.0
 
 
-def _needs(conn: Connection) -> dict[str, int] | None:
+def primary_values(conn: Connection) -> dict[str, int] | None:
     """The least values that a standby starts with, by name; None if they cannot be read."""
     from psycopg import errors
 

@@ -10,6 +10,7 @@ from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import Session, State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.lock_queue_roots import STOPPING, roots
+from mrtuner.tuning.overrides import resets, servers_value, switched, whose
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import literal
 from mrtuner.wording import as_name, cut, enumerated, plural
@@ -50,6 +51,10 @@ def lock_queue(state: State) -> Iterator[Finding]:
 def require_tracked(state: State) -> None:
     """Raise CannotJudge where sessions do not tell what they do."""
     if state.setting("track_activities") == "off":
+        found = switched(state.server, "track_activities", "off")
+        if found and servers_value(state.server, "track_activities") is None:
+            why = f"track_activities is off for {whose(*found)}"
+            raise CannotJudge(why, " ".join(resets(state.server, found)))
         how = state.server.platform.remedy(track_activities="on")
         raise CannotJudge("track_activities is off", how)
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Final
 
 from mrtuner.checks.catalogue import CannotJudge, check
-from mrtuner.checks.state import State
+from mrtuner.checks.state import Receiver, State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.model import Slot
 from mrtuner.postgres.read_server import WAITING_WAL
 from mrtuner.tuning.suggestions import kept_by, not_archived, slot_cap
 from mrtuner.units import GiB, MiB, pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import drop_slot, identifier
-from mrtuner.wording import as_name, plural
+from mrtuner.wording import as_name, enumerated, plural
 
 SLOTS: Final = "documentation: Replication Slots; max_slot_wal_keep_size"
 #: Behind by this much, a takeover takes noticeable time; chosen, not measured.
@@ -129,22 +129,27 @@ def consumer_gone(state: State) -> Iterator[Finding]:
 
 @check(
     "archiving-fails",
-    judged="archive_mode is on without a command or library, the last attempt to archive failed, "
-    "or more WAL than max_wal_size waits for it",
-    source="documentation: Continuous Archiving; pg_stat_archiver",
+    judged="archive_mode is on without a command or library, the last attempt to archive failed, a "
+    "file has waited for a minute and none was archived meanwhile, or more WAL than max_wal_size "
+    "waits for it",
+    source="documentation: Continuous Archiving; pg_stat_archiver; pgarch.c",
     remedy="Repair archive_command, whose error is in the server's log; a faster one if it is "
     "late.",
     needs=("archiver",),
 )
 def archiving_fails(state: State) -> Iterator[Finding]:
     """WAL is not archived: no backup reaches beyond it, and it piles up until the disk is full."""
-    found = tuple(not_archived(state.server))
+    archiver = state.server.archiver
+    found = tuple(not_archived(state.server, until_full(state)))
     unread = state.missing.get(WAITING_WAL)
     if unread is not None and not found:
         raise CannotJudge(unread.why, unread.supply)
-    behind = state.server.archiver.behind if state.server.archiver else None
+    began = archiver.trouble if archiver else None
     for one in found:
-        yield replace(one, harm_in=until_full(state), cost=state.of_volume(behind))
+        yield replace(
+            one, cost=state.of_volume(archiver.behind if archiver else None),
+            since=None if began is None else state.at - began,
+        )  # fmt: skip
 
 
 @check(
@@ -199,7 +204,8 @@ def replication_lag(state: State) -> Iterator[Finding]:
             remedy=(
                 "On the standby: an old transaction can hold up replay, even an idle one:",
                 _OLDEST,
-                "Replay may be paused there; if so, SELECT pg_wal_replay_resume() ends that:",
+                "Replay may be paused there; if so, mrtuner check of the standby says what ends "
+                "that (resuming it can stop the server):",
                 Command("SELECT pg_is_wal_replay_paused();"),
             ),
         )
@@ -211,8 +217,8 @@ def replication_lag(state: State) -> Iterator[Finding]:
     "recovery_min_apply_delay, and it does not stream (to know, if it has an archive and no "
     "primary_conninfo: the primary may be idle), or 16 MB wait for replay, or a query holds it up",
     source="documentation: Hot Standby; pg_stat_wal_receiver; the limits are chosen",
-    remedy="Resume replay, end the query that holds it up, or repair its connection to the "
-    "primary.",
+    remedy="Resume replay (not where a setting is lower than the primary's: raise it and restart), "
+    "end the query that holds it up, or repair its connection to the primary.",
     needs=("receiver",),
 )
 def standby_stale(state: State) -> Iterator[Finding]:
@@ -221,7 +227,7 @@ def standby_stale(state: State) -> Iterator[Finding]:
     if found is None:
         return
     if found.paused:
-        yield _stale("replay is paused", Command("SELECT pg_wal_replay_resume();"))
+        yield _paused(state, found)
         return
     idle, wanted = found.idle_seconds, int(state.setting("recovery_min_apply_delay") or 0) / 1000
     if idle is not None and idle - wanted < _STALE:
@@ -254,6 +260,30 @@ def standby_stale(state: State) -> Iterator[Finding]:
                 remedy=("Compare pg_last_wal_replay_lsn() here with pg_current_wal_lsn() there",),
             )  # fmt: skip
         yield one
+
+
+def _paused(state: State, found: Receiver) -> Finding:
+    """Replay that somebody paused is resumed; one that paused itself would stop the server.
+
+    Source: xlogrecovery.c, RecoveryRequiresIntParameter.
+    """
+    if not found.may_stop:
+        return _stale("replay is paused", Command("SELECT pg_wal_replay_resume();"))
+    if found.lower is None:
+        return _stale(
+            "replay is paused",
+            'First read this server\'s log: if it says "insufficient parameter settings", resuming '
+            "stops this server; raise the setting that it names, and restart",
+            "If not, resume: SELECT pg_wal_replay_resume()",
+        )
+    values = {name: str(there) for name, (_, there) in found.lower.items()}
+    each = (f"{name} is {here} here and {there} on the primary"
+            for name, (here, there) in found.lower.items())  # fmt: skip
+    return _stale(
+        f"replay is paused, since {enumerated(each)}",
+        "Do not resume replay, which stops this server. Raise it here, then restart this server:",
+        state.server.platform.remedy(True, **values),
+    )
 
 
 def _stale(text: str, *remedy: str) -> Finding:

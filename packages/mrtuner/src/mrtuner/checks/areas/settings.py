@@ -16,20 +16,21 @@ from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.notation import Unreadable, read, read_word, same
 from mrtuner.postgres.conf_file import number
 from mrtuner.postgres.missing_grants import SEE_FILES
-from mrtuner.postgres.model import RELOAD, Override, Setting
+from mrtuner.postgres.model import RELOAD, Override, Pending, Server, Setting
+from mrtuner.postgres.secret_settings import shown
 from mrtuner.tuning.feasibility import servers_own
 from mrtuner.tuning.overrides import (
     for_all_roles,
-    reset,
     resets,
     servers_value,
     switched,
+    taken_back,
     whose,
     with_all_roles,
 )
 from mrtuner.tuning.suggestions import deserved
 from mrtuner.units import PAGE, KiB, pretty_bytes
-from mrtuner.vacuum.commands import identifier
+from mrtuner.vacuum.commands import identifier, reset
 from mrtuner.wording import as_name, first_few, plural
 
 _SHOWN: Final = 5
@@ -152,13 +153,15 @@ def _asynchronous(whom: str, *remedies: str) -> Finding:
 
 @check(
     "switched-off",
-    judged="session_replication_role is replica (danger; for a single role, which replication may "
-    "need: to know), or a method of the planner that is on by default is off (to know)",
+    judged="session_replication_role is replica, or default_transaction_read_only on, but on a "
+    "standby (danger; for a single role, which may need it: to know), or a method of the planner "
+    "that is on by default is off (to know)",
     source="documentation: Client Connection Defaults; Planner Method Configuration",
     remedy="Switch it back, if nobody needs it.",
 )
 def switched_off(state: State) -> Iterator[Finding]:
-    """Triggers and foreign keys are off, or a planner method is: for all, or for some sessions.
+    """Triggers and foreign keys are off, writing or a planner method is: for all, or for some
+    sessions.
 
     What is meant for one session was set for many, and is easily forgotten.
     """
@@ -168,6 +171,8 @@ def switched_off(state: State) -> Iterator[Finding]:
     found = [one for one in server.overrides if (one.name, one.value) == (_REPLICA, "replica")]
     for one in found:
         yield _unchecked_rows(f" for {whose(one)}", not one.role, *resets(server, [one]))
+    if not server.standby:  # which refuses to write anyway
+        yield from _refused_writes(server)
     methods = {
         name: one for name, one in server.settings.items()
         if name.startswith("enable_") and (one.vartype, one.boot_val) == ("bool", "on")
@@ -180,9 +185,46 @@ def switched_off(state: State) -> Iterator[Finding]:
     for name in methods:
         if those := switched(server, name, "off"):
             yield _without_method(f"{name} for {whose(*those)}", *resets(server, those))
+    if _unclear(server):
+        why = f"whether {_READ_ONLY} is on for all, or for this session alone, is hidden"
+        raise CannotJudge(why, SEE_FILES)
 
 
 _REPLICA: Final = "session_replication_role"
+_READ_ONLY: Final = "default_transaction_read_only"
+
+
+def _refused_writes(server: Server) -> Iterator[Finding]:
+    """Where sessions begin read-only; ALTER SYSTEM is not refused there, ALTER ROLE is."""
+    for one in (None, *switched(server, _READ_ONLY, "on")):
+        if one is None and servers_value(server, _READ_ONLY) != "on":
+            continue
+        yield Finding(
+            id="switched-off",
+            severity=Severity.TO_KNOW if one and one.role else Severity.DANGER,
+            text=f"{_READ_ONLY} is on" + (f" for {whose(one)}" if one else ""),
+            consequence="each statement that writes fails there, unless its session turns it off",
+            harm_in=None if one and one.role else 0.0,
+            basis="pg_settings and pg_db_role_setting, now",
+            remedy=(
+                "If nobody means it so, and not because the volume is full:",
+                *(
+                    (Command(f"SET {_READ_ONLY} = off;"), reset(one))
+                    if one
+                    else (server.platform.remedy(**{_READ_ONLY: "off"}),)
+                ),
+            ),
+        )
+
+
+def _unclear(server: Server) -> bool:
+    """Whether our session is read-only, and it is hidden by whom."""
+    found = server.settings.get(_READ_ONLY)
+    hidden = servers_value(server, _READ_ONLY) is None
+    return (
+        not server.standby and found is not None and found.setting == "on" and hidden
+        and not switched(server, _READ_ONLY, "on")
+    )  # fmt: skip
 
 
 def _unchecked_rows(whom: str, many: bool, *remedies: str) -> Finding:
@@ -288,6 +330,9 @@ def pending_restart(state: State) -> Iterator[Finding]:
     whenever that is.
     """
     waiting, by_sql = state.server.pending, state.server.platform.alter_system
+    back = tuple(taken_back(state.server))
+    findings = state.tuning.findings if state.tuning else ()
+    fails = any(one.id == "next-start" for one in findings)
     if waiting:
         names = first_few([one.name for one in waiting], _SHOWN)
         yield Finding(
@@ -295,13 +340,33 @@ def pending_restart(state: State) -> Iterator[Finding]:
             severity=Severity.TO_KNOW,
             text=f"waiting for a restart: {names}",
             consequence="the next restart, planned or not, changes them",
+            evidence=tuple(_waits(state, one) for one in waiting[:_SHOWN]),
             basis="pg_settings and pg_file_settings, now",
             remedy=(
-                "Restart at a time of your own, or take the change back"
-                + (": mrtuner undo" if by_sql else f". {state.server.platform.how}"),
+                *([_FAILS] if fails else []),
+                (
+                    "Take the change back"
+                    if fails
+                    else "Restart at a time of your own, or take the change back"
+                )
+                + (":" if back else "" if by_sql else f". {state.server.platform.how}"),
+                *back,
                 *([_PATRONIS] if state.server.platform.by_patroni else []),
             ),
         )
+
+
+_FAILS: Final = "Do not restart before what next-start found is mended: the server would not start"
+
+
+def _waits(state: State, one: Pending) -> str:
+    """The value in force, and the next one."""
+    now = state.server.settings[one.name]
+    value = "hidden" if one.value is None else shown(one.name, one.value)
+    then = f"{one.name} = {value} ({one.place or 'in the files'})"
+    if one.removed:
+        then = f"{one.name}: its line is gone, so the default comes"
+    return f"{then}; in force is {shown(one.name, now.setting)} {now.unit or ''}".rstrip()
 
 
 _PATRONIS: Final = (

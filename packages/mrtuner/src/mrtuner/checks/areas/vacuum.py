@@ -19,17 +19,23 @@ from mrtuner.wording import as_name, plural
 if TYPE_CHECKING:
     from mrtuner.vacuum import Vacuum
     from mrtuner.vacuum.model import (
+        Counter,
         HorizonBlocker,
         Kept,
         Table,
         TableReport,
         ToastTable,
         Work,
+        WraparoundDistance,
     )
 
 ROUTINE: Final = "documentation: Routine Vacuuming"
-#: vacuum_failsafe_age: vacuum then drops everything but freezing. Source: documentation, 14.
+#: From this age on, 14 and later drop everything but freezing. Source: documentation, Vacuuming.
 _FAILSAFE: Final = 1_600_000_000
+_FAILSAFES: Final[dict[Counter, str]] = {
+    "transaction IDs": "vacuum_failsafe_age",
+    "multixact IDs": "vacuum_multixact_failsafe_age",
+}
 #: A pace counted over less than a day may be that of a load, not of a day [s].
 _DAY: Final = 86_400.0
 _WEEK: Final = 7 * _DAY
@@ -74,10 +80,11 @@ def wraparound(state: State) -> Iterator[Finding]:
     found = _vacuum(state)
     for one in found.wraparound:
         # Forced vacuums keep up before that age, however many IDs are used.
-        if one.age < min(_FAILSAFE, one.forced_at * _OVERDUE):
+        late = _late_from(state, one)
+        if one.age < min(late, one.forced_at * _OVERDUE):
             continue
-        left = one.to_stop if _counted_for(found) >= _DAY else None
-        severe = one.age >= _FAILSAFE or (left is not None and left < _WEEK)
+        left = one.to_stop if _counted_for(found) >= _DAY or one.age >= late else None
+        severe = one.age >= late or (left is not None and left < _WEEK)
         pace = f", {pretty_duration(left)} at this pace" if left is not None else ""
         yield Finding(
             id="wraparound",
@@ -88,14 +95,24 @@ def wraparound(state: State) -> Iterator[Finding]:
             harm_in=left,
             cost=one.age / one.stops_at,
             basis="age of pg_database, now" + (f"; the pace is {one.certainty}" if pace else ""),
-            remedy=tuple(_frozen(state, one.database)),
+            remedy=tuple(_frozen(state, one)),
         )
 
 
-def _frozen(state: State, database: str) -> Iterator[str]:
+def _late_from(state: State, one: WraparoundDistance) -> float:
+    """The age from which on vacuum does nothing but freeze.
+
+    Source: vacuum.c, vacuum_xid_failsafe_check.
+    """
+    age = state.setting(_FAILSAFES[one.what])
+    return max(int(age), 1.05 * one.forced_at) if age else _FAILSAFE
+
+
+def _frozen(state: State, one: WraparoundDistance) -> Iterator[str]:
     """What makes a database younger. One whose DROP was interrupted is vacuumed by nobody, and one
     that nobody may enter by autovacuum alone, as template0 is.
     """
+    database = one.database
     open_ = {one.name: one.most for one in state.limits if one.kind == "database"}
     if open_.get(database) == _INVALID:
         yield Command(
@@ -104,13 +121,30 @@ def _frozen(state: State, database: str) -> Iterator[str]:
         return
     if open_ and database not in open_:
         yield Command(f"ALTER DATABASE {identifier(database)} ALLOW_CONNECTIONS true;")
-    yield (
-        f"In database {database}: end what holds back vacuum (horizon-held), then VACUUM (FREEZE) "
-        "the oldest tables:"
-    )
+    of_ids = one.what == "transaction IDs"
+    found = _vacuum(state).picture
+    for blocker in found.blockers:
+        # A horizon that is younger lets vacuum bring the age below where it is forced.
+        if not of_ids or (blocker.age or 0) >= one.forced_at:
+            yield f"First end what holds back vacuum: {blocker.what} {blocker.name}"
+            yield blocker.remedy
+            if blocker.sql:
+                yield Command(blocker.sql)
+    yield f"In database {as_name(database)}, VACUUM (FREEZE) the oldest tables:"
+    if database == found.database:
+        ages = {
+            qualified(table): table.age if of_ids else table.multixact_age
+            for table in found.samples[-1].tables
+        }
+        oldest = sorted(ages, key=lambda name: -ages[name])[:_SHOWN]
+        yield from (
+            Command(f"VACUUM (FREEZE) {name};") for name in oldest if ages[name] >= one.forced_at
+        )
+        yield "Then those that are the oldest still, of the catalogs too:"
+    age = "age(relfrozenxid)" if of_ids else "mxid_age(relminmxid)"
     yield Command(
-        "SELECT oid::regclass, age(relfrozenxid) FROM pg_class WHERE relkind IN ('r', 'm', 't') "
-        "ORDER BY 2 DESC LIMIT 20;"
+        f"SELECT oid::regclass, {age} FROM pg_class "  # noqa: S608 - one of two texts
+        "WHERE relkind IN ('r', 'm', 't') ORDER BY 2 DESC LIMIT 20;"
     )
 
 
@@ -176,7 +210,8 @@ _SEE_MEMBERS: Final = (
     judged="vacuum must keep rows for an idle session of five minutes (of one minute, if its "
     "snapshot is 100,000 transactions back), one that has worked for an hour, a prepared "
     "transaction of five minutes, or whatever else is 100,000 transactions back, in any database; "
-    "or a temporary table is older than the age at which a vacuum is forced",
+    "or a temporary table is older than the age at which a vacuum is forced; danger: it is "
+    "vacuum_failsafe_age transactions back",
     source="procarray.c, ComputeXidHorizons; autovacuum.c, do_autovacuum; the limits are chosen",
     remedy="End the session or the prepared transaction, or drop the slot.",
     needs=("sessions", "what holds back dead rows"),
@@ -188,12 +223,14 @@ def horizon_held(state: State) -> Iterator[Finding]:
     freeze a temporary table of a session that lasts.
     """
     dead = max((one.share for one in _late(state)), default=0.0)
+    distances = _vacuum(state).wraparound
+    late = next((_late_from(state, one) for one in distances), _FAILSAFE)
     for one in _vacuum(state).picture.blockers:
         if one.serious:
             kept = dead if one.keeps == "dead rows" else 0.0
             yield Finding(
                 id="horizon-held",
-                severity=Severity.TO_DO,
+                severity=Severity.DANGER if (one.age or 0) >= late else Severity.TO_DO,
                 text=f"{one.what} keeps {one.keeps}: {one.name}{age_words(one)}",
                 consequence=_CONSEQUENCES[one.keeps],
                 cost=max(
@@ -273,7 +310,9 @@ def _behind(state: State, late: Sequence[_Late], text: str) -> Finding:
         cost=max((one.share for one in late), default=UNKNOWN),
         evidence=tuple(
             f"{one.name}: {one.dead:,} dead rows of {one.live:,} live; a vacuum is due at "
-            f"{one.due:,.0f}" + (f"; {one.option} is off" if one.off else "")
+            f"{one.due:,.0f}"
+            + (f"; {one.option} is off" if one.off else "")
+            + ("; the last vacuum left them" if one.keeper else "")
             for one in late[:_SHOWN]
         ),
         basis="pg_stat_all_tables, now; rates are those of each table's busiest day in the history"
@@ -285,9 +324,14 @@ def _behind(state: State, late: Sequence[_Late], text: str) -> Finding:
 
 def _caught_up(state: State, late: Sequence[_Late]) -> Iterator[str]:
     """What lets vacuum come, and succeed, before the one that is run now."""
-    for blocker in _keepers(state):
+    keepers = _keepers(state)
+    named = [*keepers, *(one.keeper for one in late if one.keeper)]
+    for number, blocker in enumerate(named):
         what = f"{blocker.what} {blocker.name}"
-        yield f"End what keeps the rows first, or VACUUM removes none (horizon-held): {what}"
+        if any(blocker.name == other.name for other in named[:number]):
+            continue
+        told = " (horizon-held)" if number < len(keepers) else ""
+        yield f"End what keeps the rows first, or VACUUM removes none{told}: {what}"
         if blocker.sql:
             yield Command(blocker.sql)
     off = [f"{qualified(one.table)} RESET ({one.option})" for one in late[:_SHOWN] if one.off]
@@ -315,6 +359,7 @@ class _Late:
     due: float
     option: str  # that switches autovacuum off for it
     off: bool
+    keeper: HorizonBlocker | None  # what kept rows when a vacuum last came, and still does
     settled: bool  # whether the next round of autovacuum is known not to come, or not to be enough
 
     @property
@@ -338,6 +383,20 @@ def _late(state: State) -> list[_Late]:
         wait = waits.get(one.table.oid)
         return wait is not None and (wait.seconds or 0) > rounds
 
+    def outlived(one: TableReport) -> HorizonBlocker | None:
+        """The oldest transaction without work that has outlasted a vacuum of the table and a round.
+
+        What that vacuum left died since it began, so the next one leaves it, too.
+        """
+        wait = waits.get(one.table.oid)
+        there = [
+            each for each in found.picture.young
+            if each.keeps == "dead rows" and each.what != "long transaction"
+            and wait is not None and wait.vacuumed is not None
+            and (each.seconds or 0) > max(wait.vacuumed, state.naptime)
+        ]  # fmt: skip
+        return max(there, key=lambda each: each.age or 0, default=None)
+
     def late(one: TableReport, toast: ToastTable | None, work: Work) -> Iterator[_Late]:
         counts = toast or one.table
         if counts.dead < _SOME or counts.dead < _BACKLOG * work.trigger:
@@ -346,13 +405,15 @@ def _late(state: State) -> list[_Late]:
         options = (toast.options if toast else None) or one.table.options
         off = is_off(options, ENABLED)
         own = toast is not None and bool(toast.options)
+        keeper = None if toast else outlived(one)
         yield _Late(
             table=one.table,
             name=as_name(one.table.schema, one.table.name)
             + (", its TOAST table" if toast else ""),
             dead=counts.dead, live=counts.live, due=work.trigger,
             option=f"toast.{ENABLED}" if own else ENABLED, off=off,
-            settled=off or held or (toast is None and waited(one)),
+            keeper=keeper,
+            settled=off or held or bool(keeper) or (toast is None and waited(one)),
         )  # fmt: skip
 
     return sorted(

@@ -2,6 +2,8 @@
 -- archive_mode is off; a standby archives only with `always`.
 SELECT archived_count AS archived, failed_count AS failed,
        coalesce(last_failed_time > coalesce(last_archived_time, '-infinity'), false) AS failing,
+       extract(epoch FROM clock_timestamp() - last_archived_time)::float8 AS idle,
+       extract(epoch FROM clock_timestamp() - last_failed_time)::float8 AS failed_ago,
        CASE WHEN NOT pg_is_in_recovery() AND last_archived_wal ~ '^[0-9A-F]{24}$' THEN
            greatest((pg_current_wal_lsn() - '0/0'::pg_lsn)
                - (('x' || substr(last_archived_wal, 9, 8))::bit(32)::bigint * 4294967296

@@ -5,6 +5,9 @@ SELECT c.oid,
            pg_stat_get_last_vacuum_time(c.oid), pg_stat_get_last_autovacuum_time(c.oid),
            pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)
        ))::float8 AS seconds,
+       extract(epoch FROM clock_timestamp() - greatest(
+           pg_stat_get_last_vacuum_time(c.oid), pg_stat_get_last_autovacuum_time(c.oid)
+       ))::float8 AS vacuumed,
        (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'autovacuum worker')
            >= current_setting('autovacuum_max_workers')::int AS busy
 FROM pg_catalog.pg_class AS c
