@@ -15,8 +15,8 @@ from mrtuner.web.screens.screen import Table
 
 #: The process number of pg_blocking_pids for a transaction that is prepared.
 _PREPARED: Final = "0"
-#: Of times in which the same sessions waited, so many are looked at, the longest first.
-_MOST_RUNS: Final = 5000
+#: Of times in which the same sessions waited, so many are looked at: those of the longest queues.
+_MOST_RUNS: Final = 10_000
 _MOST: Final = 500
 _COLUMNS: Final = (
     ("depth", "Depth", "depth"),
@@ -124,13 +124,16 @@ def _runs(history: History, about: Mapping[str, Any]) -> list[_Run]:
                 FROM sessions WHERE {IN_PERIOD} AND blocked_by IS NOT NULL AND blocked_by <> ''
                 GROUP BY time),
             marked AS (
-                SELECT *, CASE WHEN queue = lag(queue) OVER (ORDER BY time)
-                               AND epoch(time) - epoch(lag(time) OVER (ORDER BY time)) <= pause
-                               THEN 0 ELSE 1 END AS begins FROM waits),
-            numbered AS (SELECT *, sum(begins) OVER (ORDER BY time) AS run FROM marked)
+                SELECT *, CASE WHEN queue = lag(queue) OVER w THEN 0 ELSE 1 END AS other,
+                       CASE WHEN epoch(time) - epoch(lag(time) OVER w) <= pause
+                            THEN 0 ELSE 1 END AS later FROM waits WINDOW w AS (ORDER BY time)),
+            numbered AS (
+                SELECT *, sum(greatest(other, later)) OVER w AS run, sum(later) OVER w AS stretch
+                FROM marked WINDOW w AS (ORDER BY time))
             SELECT any_value(queue) AS queue, min(time) AS begin, max(time) AS end_,
                    count(*) AS samples, arg_min(pause, time) AS pause
-            FROM numbered GROUP BY run ORDER BY samples DESC, begin LIMIT {_MOST_RUNS}""",
+            FROM numbered GROUP BY stretch, run
+            ORDER BY sum(count(*)) OVER (PARTITION BY stretch) DESC, begin LIMIT {_MOST_RUNS}""",
         dict(about), inside=True,
     )  # fmt: skip
     return [

@@ -69,7 +69,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     charts = [
         Chart(
             name="dead", title="Dead rows", unit="rows",
-            help="Estimated. They fall when a table is vacuumed.",
+            help="Estimated. They fall when a table is vacuumed, and after a crash.",
             series=of_tables["dead"],
         ),
         Chart(
