@@ -104,8 +104,8 @@ def test_a_lock_of_a_table_makes_a_queue_and_an_advisory_lock_or_a_snapshot_none
             one.result()
     (told,) = history(tmp_path).incidents
     assert re.fullmatch(
-        r'1 session of \S+ waited for a lock that "my import" \(process \d+, idle in transaction'
-        r".*\) held for at least [\d.]+ s",
+        r'1 session of \S+ waited for a lock of public\.u that "my import" \(process \d+, idle in '
+        r"transaction.*\) held for at least [\d.]+ s",
         told.text,
     )
 

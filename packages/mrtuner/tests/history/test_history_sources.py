@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.secret_settings import SECRET, shown
 from servers import counted, sql
+from waiting import until
 
 #: Sources that no version before this major has.
 SINCE = {"statements_info": 14, "io": 16}
@@ -196,6 +198,38 @@ def test_a_session_that_waits_names_who_blocks_it(cluster: Cluster) -> None:
         waiting.join()
     assert value(found, "blocked_by", pid=pid) == str(blocker)
     assert value(found, "wait_event", pid=pid) == "relation"
+    assert value(found, "lock_mode", pid=pid) == "AccessExclusiveLock"
+    assert value(found, "lock_relation", pid=pid) == "public.t"
+
+
+def test_a_session_that_waits_for_a_row_names_its_table_and_one_elsewhere_names_none(
+    cluster: Cluster,
+) -> None:
+    """A name in another database is not known here; what runs and does not wait has no lock."""
+    sql(cluster.dsn(), "INSERT INTO t VALUES (1, 'x')", "CREATE DATABASE other")
+    sql(cluster.dsn("other"), "CREATE TABLE t2 (id int)")
+    row, table = "UPDATE t SET long = 'y'", "LOCK TABLE t2"
+    with (
+        psycopg.connect(cluster.dsn()) as one, psycopg.connect(cluster.dsn()) as two,
+        psycopg.connect(cluster.dsn("other")) as three,
+        psycopg.connect(cluster.dsn("other")) as four,
+        ThreadPoolExecutor() as pool,
+    ):  # fmt: skip
+        one.execute(row)
+        three.execute(table)
+        waiting = [pool.submit(two.execute, row), pool.submit(four.execute, table)]
+        number = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        until(lambda: sql(cluster.dsn(), number) == [(2,)])
+        found = sampled(cluster, "sessions")
+        known = [
+            (value(found, "lock_mode", pid=pid), value(found, "lock_relation", pid=pid))
+            for pid in (two.info.backend_pid, four.info.backend_pid)
+        ]
+        for holder in (one, three):
+            holder.rollback()
+        for each in waiting:
+            each.result()
+    assert known == [("ShareLock", "public.t"), ("AccessExclusiveLock", None)]
 
 
 def test_a_setting_of_the_recorders_own_session_is_told_as_it_was(cluster: Cluster) -> None:

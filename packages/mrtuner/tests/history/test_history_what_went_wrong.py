@@ -130,6 +130,29 @@ def queue_of(waits: dict[str, object], root: dict[str, object]) -> list[SourceSa
     return [sample("sessions", second, *rows) for second in range(BEGIN + 100, BEGIN + 112)]
 
 
+def test_what_sessions_wait_for_is_named_if_it_was_recorded(tmp_path: Path) -> None:
+    """An older recorder stored no relation: its store has no such column."""
+    (told,) = recorded(tmp_path / "new", *queue_of({"lock_relation": "public.stock"}, {}))
+    assert " waited for a lock of public.stock that a session (process 101, active) held" in told
+    before = replace(
+        built_in()["sessions"],
+        columns=tuple(
+            one for one in built_in()["sessions"].columns if not one.name.startswith("lock_")
+        ),
+    )
+    samples = [
+        replace(
+            one, source=before,
+            rows=tuple(replace(row, values=row.values[: len(before.columns)]) for row in one.rows),
+        )
+        for one in queue_of({}, {})
+    ]  # fmt: skip
+    with Writer(tmp_path / "old", (built_in() | {"sessions": before}).values()) as writer:
+        writer.commit([Batch(instance=INSTANCE, samples=tuple(samples))])
+    (incident,) = history(tmp_path / "old", since="1h").incidents
+    assert " waited for a lock that a session (process 101, active) held" in incident.text
+
+
 @pytest.mark.parametrize(
     ("event", "told"),
     [("relation", 1), ("transactionid", 1), (None, 1), ("advisory", 0), ("virtualxid", 0)],

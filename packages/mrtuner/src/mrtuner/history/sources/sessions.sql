@@ -20,8 +20,19 @@ query_id = { type = "integer", help = "identifier of its statement; PostgreSQL 1
 transaction_seconds = { type = "integer", unit = "s", help = "age of its transaction" }
 statement_seconds = { type = "integer", unit = "s", help = "age of its statement" }
 blocked_by = { help = "processes whose locks it waits for, with commas" }
+lock_mode = { help = "mode of the lock it waits for: AccessShareLock, …" }
+lock_relation = { help = "what it waits for, if in the recorder's database: schema and name" }
 */
 -- Background processes that wait for work are left out; so are transactions idle for a moment.
+-- Locks are read only if a session waits for one; of a row's lock, that of its tuple tells the table.
+WITH lock AS MATERIALIZED (
+    SELECT l.pid, l.mode, l.granted,
+           CASE WHEN l.database IN (0, (SELECT oid FROM pg_catalog.pg_database
+                                        WHERE datname = current_database()))
+                THEN l.relation::regclass::text END AS relation
+    FROM pg_catalog.pg_locks AS l
+    WHERE NOT l.granted OR l.locktype = 'tuple'
+)
 SELECT a.pid, a.datname AS database, a.usename AS role, a.application_name AS application,
        a.backend_type, a.state, a.wait_event_type AS wait_type, a.wait_event,
        NULL::bigint AS query_id, -- before 14
@@ -29,7 +40,12 @@ SELECT a.pid, a.datname AS database, a.usename AS role, a.application_name AS ap
        floor(extract(epoch FROM clock_timestamp() - a.xact_start))::bigint AS transaction_seconds,
        floor(extract(epoch FROM clock_timestamp() - a.query_start))::bigint AS statement_seconds,
        CASE WHEN a.wait_event_type = 'Lock'
-            THEN array_to_string(pg_blocking_pids(a.pid), ',') END AS blocked_by
+            THEN array_to_string(pg_blocking_pids(a.pid), ',') END AS blocked_by,
+       CASE WHEN a.wait_event_type = 'Lock'
+            THEN (SELECT max(lock.mode) FROM lock WHERE lock.pid = a.pid AND NOT lock.granted)
+            END AS lock_mode,
+       CASE WHEN a.wait_event_type = 'Lock'
+            THEN (SELECT max(lock.relation) FROM lock WHERE lock.pid = a.pid) END AS lock_relation
 FROM pg_catalog.pg_stat_activity AS a
 WHERE a.pid <> pg_backend_pid() AND a.wait_event_type IS DISTINCT FROM 'Activity'
   AND (a.state IN ('active', 'fastpath function call') OR a.state IS NULL

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from mrtuner.escape import printable
 from mrtuner.history.analysis.incidents.model import Incident
 from mrtuner.history.analysis.incidents.samples import (
     AGAIN,
@@ -32,6 +33,8 @@ _Wait = tuple[datetime, int]
 _QUEUE: Final = timedelta(seconds=5)
 #: Who holds a lock is looked for this long around the queue: short idle transactions are not seen.
 _AROUND: Final = timedelta(seconds=30)
+#: Applications and relations that are named, the first ones.
+_NAMED: Final = 3
 
 
 def lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
@@ -39,9 +42,10 @@ def lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
         return
     interval, longest = history.source("sessions").interval, longest_interval(history, "sessions")
     # What went on during a gap is unknown: after one, a sample is as the first.
+    relation = "lock_relation" if history.has("sessions", "lock_relation") else "NULL"
     rows = history.rows(
         f"""SELECT time, pid, application, role, backend_type, state, wait_event, query_id,
-                   statement_seconds, blocked_by,
+                   statement_seconds, blocked_by, {relation} AS relation,
                    CASE WHEN seconds <= {longest} THEN seconds ELSE {interval} END AS seconds
             FROM sessions
             WHERE {IN_PERIOD} AND (blocked_by IS NOT NULL OR state LIKE 'idle in transaction%')
@@ -140,13 +144,17 @@ def _told(
     waits = [one for queue in queues for one in queue.seen]
     most = max(Counter(at for at, _ in waits).values())
     who = sorted({_name(row) or "?" for _, row in waits})
+    relations = [
+        one for one, _ in Counter(row["relation"] for _, row in waits).most_common() if one
+    ]
+    of = f" of {enumerated(list(map(printable, relations[:_NAMED])))}" if relations else ""
     holder = next((row for at, row in idle if begin - _AROUND <= at <= end + _AROUND), None)
     if holder is None:
         holder = _seen_working(history, about, at_root[0], begin, end)
     others = f" and {plural(len(at_root) - 1, 'other')}" if at_root[1:] else ""
     return Incident(
         kind="lock queue", begin=begin, end=end, screen="moment",
-        text=f"{plural(most, 'session')} of {enumerated(who[:3])} waited for a lock that "
+        text=f"{plural(most, 'session')} of {enumerated(who[:_NAMED])} waited for a lock{of} that "
         f"{_holder(history, at_root[0], holder)}{others} held{_times(queues)}",
     )  # fmt: skip
 
