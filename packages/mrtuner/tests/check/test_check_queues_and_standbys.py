@@ -193,6 +193,14 @@ def test_a_subscription_of_another_database_is_told_with_it(
     (here,) = found(cluster.dsn("shop"), "subscription-stopped")
     assert here.text == "subscription news: is disabled"
     assert here.remedy == one.commands
+    state = read(cluster.dsn("shop"), gather.flags(memory="8GB"))
+    fails = replace(state.subscriptions[0], enabled=True, running=False, errors=3)
+    (told,) = [
+        each for each in judged("here", replace(state, subscriptions=(fails,))).findings
+        if each.id == "subscription-stopped"
+    ]  # fmt: skip
+    assert told.text.endswith("news: has no worker, and counted 3 errors since the last reset")
+    assert told.commands == ('ALTER SUBSCRIPTION "news" DISABLE;',)
     sql(cluster.dsn("shop"), "ALTER SUBSCRIPTION news SET (slot_name = NONE)")
 
 
