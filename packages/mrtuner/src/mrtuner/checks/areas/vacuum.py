@@ -98,12 +98,12 @@ def wraparound(state: State) -> Iterator[Finding]:
 
 
 def _late_from(state: State, one: WraparoundDistance) -> float:
-    """The age from which on vacuum does nothing but freeze.
+    """The age from which on vacuum does nothing but freeze, and is overdue as well.
 
     Source: vacuum.c, vacuum_xid_failsafe_check.
     """
     age = state.setting(_FAILSAFES[one.what])
-    return max(int(age), 1.05 * one.forced_at) if age else _FAILSAFE
+    return max(int(age), one.forced_at * _OVERDUE) if age else _FAILSAFE
 
 
 def _frozen(state: State, one: WraparoundDistance) -> Iterator[str]:
