@@ -351,7 +351,7 @@ def test_a_slot_is_told_once(new_cluster: NewCluster) -> None:
     grows = "it grows until the disk is full"
     assert about == {
         "replication slot berlin is not in use and keeps 64 GB of WAL": (
-            "slot-keeps-wal", f"{grows}; if this server goes away, nothing can take over",
+            "slot-keeps-wal", f"if this server goes away, nothing can take over; {grows}",
         ),
         "replication slot news is not in use and keeps 64 GB of WAL": ("slot-keeps-wal", grows),
     }  # fmt: skip

@@ -199,7 +199,8 @@ OF_THE_PRIMARY = {
     "duplicate-index", "unused-index", "never-analyzed", "wraparound", "vacuum-behind",
     "horizon-held", "subscription-stopped", "extension-outdated", "override-undoes-advice",
     "replica-identity-missing",
-    "password-expires", "multixact-members", "unlogged-tables",
+    "password-expires", "multixact-members", "unlogged-tables", "constraint-disabled",
+    "invalid-database",
 }  # fmt: skip
 
 
@@ -378,7 +379,7 @@ def test_an_index_stays_invalid_while_another_one_is_built(new_cluster: NewClust
         texts = [one.text for one in checked(cluster).findings if one.id == "invalid-index"]
         writer.rollback()
         build.result()
-    assert texts == ["index public.failed of t is invalid"]
+    assert texts == ["index public.failed of public.t is invalid"]
 
 
 #: Once the builder waits for the writer.

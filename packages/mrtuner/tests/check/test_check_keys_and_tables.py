@@ -72,9 +72,9 @@ def test_a_key_of_a_domain_and_one_counted_down_end_as_well(
     )  # fmt: skip
     findings = found(cluster, "sequence-exhausted")
     assert {(one.severity, one.text) for one in findings} == {
-        ("danger", "99% of sequence public.ds, which fills dt.id (integer) is used: "
+        ("danger", "99% of sequence public.ds, which fills public.dt.id (integer) is used: "
          "7,483,647 numbers are left"),
-        ("danger", "99% of sequence public.dd_id_seq, which fills dd.id (integer) is used: "
+        ("danger", "99% of sequence public.dd_id_seq, which fills public.dd.id (integer) is used: "
          "7,483,648 numbers are left"),
         ("danger", "95% of sequence public.down is used: 50 numbers are left"),
     }  # fmt: skip
@@ -123,8 +123,8 @@ def test_a_key_that_begins_again_is_told_and_other_cycles_are_not(new_cluster: N
     )  # fmt: skip
     (one,) = found(cluster, "sequence-exhausted")
     assert (one.severity, one.text) == (
-        "to do", "93% of sequence public.again, which fills t.id (integer) is used: 70 numbers "
-        "are left, then it begins again (CYCLE)",
+        "to do", "93% of sequence public.again, which fills public.t.id (integer) is used: 70 "
+        "numbers are left, then it begins again (CYCLE)",
     )  # fmt: skip
     run(cluster, one)
     assert not found(cluster, "sequence-exhausted")
@@ -572,7 +572,7 @@ def test_an_index_that_partitions_lack_is_told_with_what_can_be_attached(
         "CREATE TABLE whole1 PARTITION OF whole DEFAULT", "CREATE INDEX ON whole (day)",
     )  # fmt: skip
     (one,) = found(cluster, "invalid-index")
-    assert one.text == "index public.p_id of p is invalid: 2 partitions without it: p2, p3"
+    assert one.text == "index public.p_id of public.p is invalid: 2 partitions without it: p2, p3"
     assert one.commands == (
         'ALTER INDEX "public"."p_id" ATTACH PARTITION "public"."p2; id";',
         'SELECT pg_get_indexdef(\'"public"."p_id"\'::regclass);',
@@ -604,13 +604,13 @@ def test_an_index_that_was_attached_while_invalid_leaves_the_whole_invalid(
         cluster.dsn(), "CREATE UNIQUE INDEX p2_id ON p2 (id)",
         *(f"ALTER INDEX p_id ATTACH PARTITION p{n}_id" for n in (1, 2)),
     )  # fmt: skip
-    told = "index public.p_id of p is invalid, although each partition has its own"
+    told = "index public.p_id of public.p is invalid, although each partition has its own"
     both = {one.text: one for one in found(cluster, "invalid-index")}
-    assert both.keys() == {told, "index public.p1_id of p1 is invalid"}
+    assert both.keys() == {told, "index public.p1_id of public.p1 is invalid"}
     assert both[told].severity == "to do"
     assert both[told].remedy[0] == "Rebuild partitions' indexes first: public.p1_id"
     sql(cluster.dsn(), "DELETE FROM p1 WHERE ctid = '(0,1)'")
-    run(cluster, both["index public.p1_id of p1 is invalid"])
+    run(cluster, both["index public.p1_id of public.p1 is invalid"])
     (one,) = found(cluster, "invalid-index")
     assert one.text == told
     insert = "INSERT INTO p VALUES (2) ON CONFLICT (id) DO NOTHING"
@@ -652,7 +652,7 @@ def test_an_index_of_partitions_of_partitions_is_healed_from_below(new_cluster: 
     )  # fmt: skip
     (one,) = found(cluster, "invalid-index")
     assert (one.severity, one.text) == (
-        "to know", "index public.s_i of s is invalid, although each partition has its own"
+        "to know", "index public.s_i of public.s is invalid, although each partition has its own"
     )  # fmt: skip
     run(cluster, one)
     assert not found(cluster, "invalid-index")
@@ -720,7 +720,7 @@ def test_a_key_whose_last_lacking_partition_is_gone_is_invalid_still(
     )  # fmt: skip
     (one,) = found(cluster, "invalid-index")
     assert (one.severity, one.text) == (
-        "to do", "index public.Key of p is invalid, although each partition has its own"
+        "to do", "index public.Key of public.p is invalid, although each partition has its own"
     )  # fmt: skip
     if major == 13:
         assert one.remedy[0].startswith("Version 13 leaves it invalid: drop the constraint of ")
@@ -748,7 +748,9 @@ def test_of_attached_indexes_13_replaces_the_topmost(new_cluster: NewCluster) ->
         "ALTER INDEX r_i ATTACH PARTITION s_i", "DROP TABLE t1",
     )  # fmt: skip
     (one,) = found(cluster, "invalid-index")
-    assert one.text == "index public.s_i of s is invalid, although each partition has its own"
+    assert (
+        one.text == "index public.s_i of public.s is invalid, although each partition has its own"
+    )
     assert "drop public.r_i; its definition:" in one.remedy[0]
     assert one.commands == ('SELECT pg_get_indexdef(\'"public"."r_i"\'::regclass);',)
     with pytest.raises(psycopg.errors.DependentObjectsStillExist):
@@ -787,9 +789,11 @@ def test_what_a_failed_reindex_left_is_built_again_if_it_was_attached_since(
     with pytest.raises(psycopg.errors.DependentObjectsStillExist):
         sql(cluster.dsn(), "DROP INDEX p1_id_idx_ccnew")
     both = {one.text: one for one in found(cluster, "invalid-index")}
-    left = both.pop("index public.p1_id_idx_ccnew of p1 is invalid")
+    left = both.pop("index public.p1_id_idx_ccnew of public.p1 is invalid")
     assert left.commands == ('REINDEX INDEX CONCURRENTLY "public"."p1_id_idx_ccnew";',)
-    assert list(both) == ["index public.p_i of p is invalid, although each partition has its own"]
+    assert list(both) == [
+        "index public.p_i of public.p is invalid, although each partition has its own"
+    ]
     run(cluster, left)
     assert [one.text for one in found(cluster, "invalid-index")] == list(both)
 

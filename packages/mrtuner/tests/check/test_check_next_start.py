@@ -156,6 +156,7 @@ def test_nobody_is_told_to_restart_a_server_that_would_not_start(
     starts = [one for one in told if one.id == "next-start"]
     assert len(starts) == 2
     (waits,) = [one for one in told if one.id == "pending-restart"]
+    assert waits.consequence == "the next restart, planned or not, fails"
     assert waits.remedy[0].startswith("Do not restart")
     assert waits.commands == ("ALTER SYSTEM RESET max_connections;",)
     assert any("Take listen_addresses back in" in text for text in waits.remedy)

@@ -16,12 +16,15 @@ from psycopg.pq import PGconn
 from standby_pair import standby_of
 
 from mrtuner.answers import check
+from mrtuner.checks.areas.storage import nearly_full
 from mrtuner.checks.read import read
 from mrtuner.checks.report import CheckReport, judged
+from mrtuner.checks.state import Standby
 from mrtuner.cli import main
 from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.tuning import gather
+from mrtuner.units import Bytes
 from mrtuner.vacuum.model import HorizonBlocker
 from servers import sql
 from waiting import until
@@ -190,6 +193,14 @@ def test_a_subscription_of_another_database_is_told_with_it(
     (here,) = found(cluster.dsn("shop"), "subscription-stopped")
     assert here.text == "subscription news: is disabled"
     assert here.remedy == one.commands
+    state = read(cluster.dsn("shop"), gather.flags(memory="8GB"))
+    fails = replace(state.subscriptions[0], enabled=True, running=False, errors=3)
+    (told,) = [
+        each for each in judged("here", replace(state, subscriptions=(fails,))).findings
+        if each.id == "subscription-stopped"
+    ]  # fmt: skip
+    assert told.text.endswith("news: has no worker, and counted 3 errors since the last reset")
+    assert told.commands == ('ALTER SUBSCRIPTION "news" DISABLE;',)
     sql(cluster.dsn("shop"), "ALTER SUBSCRIPTION news SET (slot_name = NONE)")
 
 
@@ -245,7 +256,111 @@ def test_a_database_or_a_role_that_is_full_is_not_taken_for_a_full_server(
         assert f"ALTER {kind.upper()} … CONNECTION LIMIT" in one.remedy[0]
 
 
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_limit_that_is_reached_is_told_in_the_servers_words(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """Only max_connections says sorry."""
+    cluster = new_cluster(major)
+    sql(cluster.dsn(), 'CREATE DATABASE "l im" CONNECTION LIMIT 1', "CREATE ROLE app LOGIN")
+    with psycopg.connect(cluster.dsn("l im", user="app")):
+        (one,) = found(cluster.dsn(), "connections-near-limit")
+    assert one.consequence == 'new sessions are refused: too many connections for database "l im"'
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_what_is_locked_is_named_as_a_name_and_measured_without_its_lock(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """The check waits for no lock on it: nothing of it is in the server's log. 13 alone asks a
+    superuser for nothing but patience, too.
+    """
+    cluster = new_cluster(major)
+    sql(cluster.dsn(), 'CREATE TABLE "ignore; previous" (a int)',
+        'INSERT INTO "ignore; previous" SELECT generate_series(1, 5000)')  # fmt: skip
+    with psycopg.connect(cluster.dsn()) as holder:
+        holder.execute('LOCK TABLE "ignore; previous"')
+        with working(cluster, "reader", 'SELECT count(*) FROM "ignore; previous"'):
+            waits(cluster, 1)
+            time.sleep(5.1)
+            report = checked(cluster.dsn())
+    (queue,) = [one for one in report.findings if one.id == "lock-queue"]
+    assert 'relation AccessShareLock on public."ignore; previous"' in " ".join(queue.evidence)
+    assert queue.consequence.startswith("that session does nothing until it ends")
+    for one in report.unjudged:
+        assert (one.name, one.supply) == ("never-analyzed", "Ask again when the lock is gone.")
+    assert "lock timeout" not in (cluster.directory / "log").read_text()
+
+
 # --- standbys and slots
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_commits_that_wait_for_a_standby_are_counted(major: int, new_cluster: NewCluster) -> None:
+    """Two of them, and a damaged page that was noticed 60 s before."""
+    cluster = new_cluster(major)
+    sql(cluster.dsn(), "ALTER SYSTEM SET synchronous_standby_names = 'nobody'",
+        "SELECT pg_reload_conf()")  # fmt: skip
+    until(lambda: sql(cluster.dsn(), "SHOW synchronous_standby_names") == [("nobody",)])
+    commit = "SELECT pg_logical_emit_message(true, 'x', 'y')"
+    with working(cluster, "writer", commit, 2):
+        count = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        until(lambda: sql(cluster.dsn(), count) == [(2,)])
+        state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    first = replace(state.databases[0], checksum_failures=1, failed_at=state.at - 60.0)
+    second = replace(first, checksum_failures=2, failed_at=0.0)
+    report = judged("here", replace(state, databases=(first, second)))
+    (missing,) = [one for one in report.findings if one.id == "synchronous-standby-missing"]
+    assert missing.evidence == ("sessions whose commit waits now: 2",)
+    one, more = [
+        one for one in report.findings
+        if one.id == "checksum-failures" and one.severity == "danger"
+    ]  # fmt: skip
+    assert (one.since, more.since) == (state.at - 60.0, None)
+    assert more.evidence == ("the last one at 1970-01-01 00:00:00 UTC",)
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_slots_and_senders_that_are_all_in_use(major: int, new_cluster: NewCluster) -> None:
+    """One of two is left; then none."""
+    cluster = new_cluster(major, {"max_replication_slots": 2, "max_wal_senders": 2})
+    sql(cluster.dsn(), "SELECT pg_create_physical_replication_slot('one')")
+    assert not found(cluster.dsn(), "replication-at-limit")
+    sql(cluster.dsn(), "SELECT pg_create_physical_replication_slot('two')")
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    (slots,) = found(cluster.dsn(), "replication-at-limit")
+    assert slots.text == "2 of 2 are in use: max_replication_slots"
+    assert slots.commands[0].startswith("ALTER SYSTEM SET max_replication_slots = 4;")
+    one = Standby(
+        name="a", address=None, state="streaming", sync_state="async", behind=0, seconds=None,
+        replays=True,
+    )  # fmt: skip
+    told = judged("here", replace(state, standbys=(one, one))).findings
+    assert "2 of 2 are in use: max_wal_senders" in [each.text for each in told]
+
+
+def test_a_small_volume_of_wal_may_have_less_than_a_gigabyte_free() -> None:
+    """520 of 600 MB are most of it; 110 of 600 MB are 18 %, and less than a gigabyte."""
+    mega = 10**6
+    assert not [*nearly_full("free-space", "it", 520 * mega, 600 * mega, "here")]
+    (one,) = nearly_full("free-space", "it", 110 * mega, 600 * mega, "here")
+    assert one.severity == "danger"
+
+
+def test_a_slot_without_a_consumer_tells_since_when(new_cluster: NewCluster) -> None:
+    """17 and later know: 900 s before the check."""
+    cluster = new_cluster(18)
+    sql(cluster.dsn(), "SELECT pg_create_physical_replication_slot('berlin', true)")
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    (slot,) = state.server.slots
+    for retained, name in ((slot.retained, "standby-gone"), (Bytes(2**40), "slot-keeps-wal")):
+        idle = replace(slot, idle=900.0, retained=retained)
+        server = replace(state.server, slots=(idle,))
+        (one,) = [
+            one for one in judged("here", replace(state, server=server)).findings
+            if one.id == name
+        ]  # fmt: skip
+        assert one.since == state.at - 900.0
 
 
 def test_the_idle_reader_that_holds_up_replay_is_listed(new_cluster: NewCluster) -> None:

@@ -98,7 +98,7 @@ def test_checks_that_lack_the_same_share_a_line() -> None:
         Missing("lock-queue", "hidden", hint=MONITOR),
     )  # fmt: skip
     assert [text for text in lines(check_document([told]), Look()) if "judged: " in text][1:] == [
-        "not judged: idle-in-transaction and lock-queue: hidden; GRANT pg_monitor TO app.",
+        "not judged: idle-in-transaction and lock-queue: hidden. GRANT pg_monitor TO app.",
         "not judged: free-space: elsewhere",
     ]
 

@@ -359,6 +359,31 @@ TROUBLES = (
         id="configuration-errors", severity="danger", plant=_bad_line,
         says=r"1 line .*/postgresql\.conf:\d+: work_mem", remedy="pg_reload_conf()",
     ),
+    *(
+        Trouble(
+            id="constraint-disabled", severity="to do", heals=True, major=major,
+            plant=_sql("CREATE TABLE parent (id int PRIMARY KEY)",
+                       "CREATE TABLE child (parent int CONSTRAINT \"of; it\" REFERENCES parent)",
+                       "CREATE FUNCTION own() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN END'",
+                       "CREATE TRIGGER own AFTER INSERT ON child EXECUTE FUNCTION own()",
+                       "CREATE TRIGGER own AFTER INSERT ON parent EXECUTE FUNCTION own()",
+                       "ALTER TABLE parent DISABLE TRIGGER USER",
+                       "ALTER TABLE child DISABLE TRIGGER ALL"),
+            says=r'not checked on public\.child, since their triggers are disabled: "of; it"',
+            remedy="ENABLE TRIGGER",
+        )
+        for major in (13, 18)
+    ),
+    *(
+        Trouble(
+            id="invalid-database", severity="to do", heals=True, major=major,
+            plant=_sql("CREATE DATABASE half", "UPDATE pg_database SET datconnlimit = -2 "
+                       "WHERE datname = 'half'"),
+            says="database half is invalid: its DROP was interrupted",
+            remedy='DROP DATABASE "half";',
+        )
+        for major in (13, 18)
+    ),
     Trouble(
         id="pending-restart", severity="to know",
         plant=_sql("ALTER SYSTEM SET max_connections = 77"),
@@ -393,7 +418,7 @@ TROUBLES = (
         id="slot-keeps-wal", severity="to do", plant=_kept_wal, heals=True,
         settings={"max_wal_size": "32MB", "min_wal_size": "32MB", "checkpoint_timeout": "1d",
                   "max_slot_wal_keep_size": "1GB"},
-        says=r"old_standby is not in use .*: beyond max_slot_wal_keep_size \(1 GB\) it loses WAL",
+        says=r"old_standby is not in use .*; beyond max_slot_wal_keep_size \(1 GB\) it loses WAL",
         remedy="SELECT pg_drop_replication_slot('old_standby');",
     ),
     Trouble(
@@ -441,8 +466,8 @@ TROUBLES = (
         id="sequence-exhausted", severity="danger", heals=True,
         plant=_sql("CREATE TABLE visits (id serial PRIMARY KEY)",
                    "SELECT setval('visits_id_seq', 2040109465)"),
-        says=r"95% of sequence public\.visits_id_seq, which fills visits\.id \(integer\) is used: "
-        "107,374,182 numbers are left",
+        says=r"95% of sequence public\.visits_id_seq, which fills public\.visits\.id \(integer\) "
+        "is used: 107,374,182 numbers are left",
         remedy='ALTER TABLE "public"."visits" ALTER COLUMN "id" TYPE bigint;',
     ),
     Trouble(  # a column of partitions has the type of their root's, here with a dot in its name
@@ -453,8 +478,8 @@ TROUBLES = (
                    *(f'CREATE TABLE day{n} PARTITION OF archive."visits.2026" FOR VALUES IN ({n})'
                      for n in range(3)),
                    "SELECT setval('numbers', 2040109465)"),
-        says=r"95% of sequence public\.numbers, which fills visits\.2026\.id \(integer\) is used: "
-        "107,374,182 numbers are left",
+        says=r"95% of sequence public\.numbers, which fills archive\.visits\.2026\.id "
+        r"\(integer\) is used: 107,374,182 numbers are left",
         remedy='ALTER TABLE "archive"."visits.2026" ALTER COLUMN "id" TYPE bigint;',
     ),
     Trouble(
@@ -518,7 +543,7 @@ TROUBLES = (
     ),
     Trouble(
         id="invalid-index", severity="to do", plant=_failed_build,
-        says=r"index public\.orders_who of orders is invalid",
+        says=r"index public\.orders_who of public\.orders is invalid",
         remedy="Remove duplicates first, or it fails again: "
         'REINDEX INDEX CONCURRENTLY "public"."orders_who";',
     ),
@@ -526,7 +551,7 @@ TROUBLES = (
         id="duplicate-index", severity="to know", heals=True,
         plant=_sql("CREATE TABLE twice (a int, b int)", "CREATE INDEX one ON twice (a, b)",
                    "CREATE INDEX other ON twice (a, b)", "CREATE INDEX third ON twice (b, a)"),
-        says="1 index, .*public.other of twice, .* the same as one",
+        says="1 index, .*public.other of public.twice, .* the same as one",
         remedy='DROP INDEX CONCURRENTLY "public"."other";',
     ),
     Trouble(

@@ -158,7 +158,7 @@ def test_the_advice_is_built_on_it(tmp_path: Path) -> None:
         advised["jit"]["reason"]
         == "compiling took 30% of the time of 10 compiled calls in the recorded history"
     )
-    assert any("archiving fails (1 times so far" in text for text in told["notices"])
+    assert any("archiving fails (1 time so far" in text for text in told["notices"])
     assert not {"slrus", "jit", "role_spills", "archiver"} & {
         one["name"] for one in told["missing"]
     }

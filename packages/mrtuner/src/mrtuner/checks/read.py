@@ -14,6 +14,7 @@ from mrtuner.checks.state import (
     ColumnUsers,
     ConnectionLimit,
     DatabaseHealth,
+    DisabledConstraints,
     ExtensionVersion,
     FileValue,
     Index,
@@ -68,6 +69,7 @@ _PARTS: Final[dict[str, tuple[str, type[Any]]]] = {
     "unanalyzed": ("check_unanalyzed", UnanalyzedTable),
     "unidentified": ("check_replica_identity", UnidentifiedTable),
     "unlogged": ("check_unlogged", UnloggedTable),
+    "disabled": ("check_disabled_constraints", DisabledConstraints),
     "overdue": ("check_overdue", OverdueVacuum),
     "databases": ("check_databases", DatabaseHealth),
     "collations": ("check_collations", Collation),
@@ -116,8 +118,8 @@ def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> S
         missing |= {name: Missing(name, why, hint=SEE_STATS) for name in _OF_OTHERS}
     state = State(
         at=now["at"], database=now["database"], role=conn.info.user, server=server,
-        tuning=None, vacuum=None,
-        sessions=sessions, users=users, waiting=now["waiting"], counted_for=now["counted_for"],
+        tuning=None, vacuum=None, sessions=sessions, users=users, waiting=now["waiting"],
+        committing=now["committing"], counted_for=now["counted_for"],
         receiver=receiver,
         members=members[0]["members"] if members else None, missing=missing, **parts,
     )  # fmt: skip
@@ -150,7 +152,8 @@ def _users(
 def _sessions(reader: Reader) -> Iterator[Session]:
     for row in reader.rows_if_allowed("check_sessions_and_locks", "sessions", SEE_STATS):
         statement = "" if row["statement"] == _HIDDEN else normalized(row["statement"] or "")
-        yield Session(**{**row, "statement": statement, "blocked_by": tuple(row["blocked_by"])})
+        lists = {name: row[name] and tuple(row[name]) for name in ("blocked_by", "relation")}
+        yield Session(**{**row, **lists, "statement": statement})
 
 
 def _receiver(conn: Connection, reader: Reader, server: Server) -> Receiver | None:

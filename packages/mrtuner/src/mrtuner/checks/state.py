@@ -88,7 +88,7 @@ class Session:
     blocked_by: tuple[int, ...]
     state_seconds: float | None  # since the state changed; of a waiting one: how long it waits
     statement: str  # without literals
-    relation: str | None = None  # that it waits for
+    relation: tuple[str, ...] | None = None  # that it waits for: schema and name
 
     @property
     def who(self) -> str:
@@ -270,6 +270,16 @@ class UnidentifiedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DisabledConstraints:
+    """A table on which triggers are disabled by which the server checks constraints."""
+
+    schema: str
+    name: str
+    constraints: Sequence[str]
+    triggers: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnloggedTable:
     """A table with rows whose changes are not in WAL."""
 
@@ -287,6 +297,7 @@ class DatabaseHealth:
 
     name: str  # empty: the catalogs that all databases share
     checksum_failures: int | None  # None: checksums are off
+    failed_at: float | None  # when the last was noticed [s since 1970]
     sorted: bool | None  # whether by a library's order, which may change; None: it sorts nothing
     collation: str | None  # the version recorded
     actual: str | None  # that of the library now
@@ -363,6 +374,7 @@ class State(Added):
     passwords: tuple[PasswordExpiry, ...] = ()
     sessions: tuple[Session, ...] = ()
     waiting: int = 0  # sessions that wait for a lock: more than `sessions` may list
+    committing: int = 0  # sessions whose commit waits for a standby
     standbys: tuple[Standby, ...] = ()
     receiver: Receiver | None = None  # None: it is a primary
     subscriptions: tuple[Subscription, ...] = ()
@@ -374,6 +386,7 @@ class State(Added):
     unanalyzed: tuple[UnanalyzedTable, ...] = ()
     unidentified: tuple[UnidentifiedTable, ...] = ()
     unlogged: tuple[UnloggedTable, ...] = ()
+    disabled: tuple[DisabledConstraints, ...] = ()
     overdue: tuple[OverdueVacuum, ...] = ()
     members: int | None = None  # of multixacts; None: the role may not see them, or 19 and later
     databases: tuple[DatabaseHealth, ...] = ()

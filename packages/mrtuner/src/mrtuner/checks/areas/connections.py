@@ -37,7 +37,7 @@ def connections_near_limit(state: State) -> Iterator[Finding]:
     """Nearly all connections are in use: soon the server refuses new ones."""
     used = sum(group.sessions for group in state.groups)
     yield from _near(
-        "the server", used, slots(state), state.groups,
+        "the server", used, slots(state), state.groups, "sorry, too many clients already",
         f"or a pooler in front of it; max_connections is {state.setting(_SLOTS[0])}",
     )  # fmt: skip
     for limit in state.limits:
@@ -46,7 +46,7 @@ def connections_near_limit(state: State) -> Iterator[Finding]:
             kind = limit.kind.upper()
             yield from _near(
                 f"{limit.kind} {as_name(limit.name)}", sum(one.sessions for one in mine),
-                limit.most, mine,
+                limit.most, mine, f'too many connections for {limit.kind} "{limit.name}"',
                 f"or{', on the primary' if state.server.standby else ''}:",
                 Command(f"ALTER {kind} {identifier(limit.name)} "
                         f"CONNECTION LIMIT {2 * limit.most};"),
@@ -66,7 +66,13 @@ def slots(state: State) -> int:
 
 
 def _near(
-    what: str, used: int, most: int, groups: Sequence[SessionGroup], remedy: str, *more: Command
+    what: str,
+    used: int,
+    most: int,
+    groups: Sequence[SessionGroup],
+    said: str,
+    remedy: str,
+    *more: Command,
 ) -> Iterator[Finding]:
     if used < most * _NEAR:
         return
@@ -76,7 +82,7 @@ def _near(
         id="connections-near-limit",
         severity=Severity.DANGER if used >= most * _AT_ONCE else Severity.TO_DO,
         text=f"{used:,} of {most:,} connections of {what} are in use",
-        consequence="new sessions are refused: too many clients already",
+        consequence=f"new sessions are refused: {said}",
         harm_in=0.0 if used >= most else None,
         cost=min(1.0, used / most),
         evidence=tuple(
@@ -85,7 +91,8 @@ def _near(
         ),
         basis="pg_stat_activity, now",
         remedy=(
-            f"Fewer connections in the pool of {largest.who}, of which {idle:,} are idle, {remedy}",
+            f"Fewer connections in the pool of {largest.who}, of which {idle:,} "
+            f"{'is' if idle == 1 else 'are'} idle, {remedy}",
             *more,
         ),
     )
@@ -126,7 +133,7 @@ def _expiring(state: State, found: Sequence[PasswordExpiry]) -> Finding:
         severity=Severity.TO_DO,
         text=f"the password of role {as_name(first.role)} {'expired' if over else 'expires'} on "
         f"{first.told} UTC{more}",
-        consequence="a new session with it is refused from then on; open ones go on",
+        consequence="open sessions go on, and each new one with it is refused",
         harm_in=max(0.0, first.expires - state.at),
         cost=state.of_connections(sum(one.sessions for one in found)),
         evidence=tuple(

@@ -73,6 +73,9 @@ def synchronous_standby_missing(state: State) -> Iterator[Finding]:
         harm_in=0.0,
         cost=1.0,
         evidence=tuple(
+            [f"sessions whose commit waits now: {state.committing:,}"] if state.committing else []
+        )
+        + tuple(
             f"{as_name(one.name)} is attached, but "
             + (
                 "replays nothing, and synchronous_commit is remote_apply"
@@ -134,11 +137,13 @@ def standby_gone(state: State) -> Iterator[Finding]:
     if not slots:
         return
     names = first_few([one.name for one in slots], _SHOWN)
+    unknown = any(one.idle is None for one in slots)
     yield Finding(
         id="standby-gone",
         severity=Severity.TO_DO,
         text=f"no standby is attached, although there is a slot for one: {names}",
         consequence="if this server goes away, nothing can take over",
+        since=None if unknown else state.at - min(one.idle or 0.0 for one in slots),
         basis="pg_replication_slots and pg_stat_replication, now",
         remedy=(
             "Start the standby and read its log; if there is none any more, drop its slot:",

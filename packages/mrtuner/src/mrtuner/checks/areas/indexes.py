@@ -48,8 +48,11 @@ def invalid_index(state: State) -> Iterator[Finding]:
         yield Finding(
             id="invalid-index",
             severity=Severity.TO_DO,
-            text=f"index {as_name(one.schema, one.name)} of {as_name(one.table)} is invalid",
-            consequence="no query uses it and, if it should be unique, it does not enforce that",
+            text=f"index {as_name(one.schema, one.name)} of {as_name(one.schema, one.table)} "
+            "is invalid",
+            consequence="no query uses it, and it does not enforce that its columns are unique"
+            if one.unique
+            else "no query uses it, although every write maintains it",
             cost=state.of_volume(one.size),
             basis="pg_index, now",
             remedy=(Command(f"DROP INDEX CONCURRENTLY {name};"),)
@@ -81,8 +84,8 @@ def _incomplete(one: PartitionedIndex) -> Finding:
     return Finding(
         id="invalid-index",
         severity=Severity.TO_DO,
-        text=f"index {as_name(one.schema, one.name)} of {as_name(one.table)} is invalid: "
-        f"{plural(len(one.lacking), 'partition')} without it: {lacking}",
+        text=f"index {as_name(one.schema, one.name)} of {as_name(one.schema, one.table)} is "
+        f"invalid: {plural(len(one.lacking), 'partition')} without it: {lacking}",
         consequence="queries on these partitions do without, and it cannot enforce uniqueness",
         basis="pg_index and pg_inherits, now",
         remedy=(
@@ -115,8 +118,8 @@ def _left_invalid(
     return Finding(
         id="invalid-index",
         severity=Severity.TO_DO if one.unique else Severity.TO_KNOW,
-        text=f"index {as_name(one.schema, one.name)} of {as_name(one.table)} is invalid, although "
-        "each partition has its own",
+        text=f"index {as_name(one.schema, one.name)} of {as_name(one.schema, one.table)} is "
+        "invalid, although each partition has its own",
         consequence="INSERT … ON CONFLICT fails where it needs it"
         if one.unique
         else "queries use those of the partitions, unless these are invalid, too",
@@ -213,7 +216,8 @@ def _superfluous(name: str, found: Sequence[Index], text: str, basis: str) -> Fi
         text=f"{text}, {pretty_bytes(size)} in all",
         consequence="each is written with every row, and takes memory and disk",
         evidence=tuple(
-            f"{as_name(one.schema, one.name)} of {as_name(one.table)}, {pretty_bytes(one.size)}"
+            f"{as_name(one.schema, one.name)} of {as_name(one.schema, one.table)}, "
+            + pretty_bytes(one.size)
             + (f", the same as {as_name(one.same_as)}" if one.same_as else "")
             for one in found[:_SHOWN]
         ),

@@ -84,7 +84,9 @@ def _queue(
     state: State, at_root: _Roots, behind: Sequence[Session], longest: float | None
 ) -> Finding:
     count = max(len(behind), state.waiting) if len(behind) >= _LISTED else len(behind)
-    wait = "wait" if count != 1 else "waits"
+    wait, they, them = "wait", "they do", "them"
+    if count == 1:
+        wait, they, them = "waits", "that session does", "it"
     severity, between = _severity(behind), _in_between(at_root, behind)
     if len(at_root) == 1:
         ((pid, root),) = at_root.items()
@@ -99,7 +101,7 @@ def _queue(
         severity=severity,
         text=f"{plural(count, 'session')} of {_names(behind)} {wait} for {holders}"
         + (f", the longest for {pretty_duration(longest)}" if longest else ""),
-        consequence=f"they do nothing until {ends}, and whoever needs the same lock joins them",
+        consequence=f"{they} nothing until {ends}, and whoever needs the same lock joins {them}",
         harm_in=None if severity is Severity.TO_KNOW else 0.0,
         cost=state.of_connections(count),
         since=None if longest is None else state.at - longest,
@@ -258,7 +260,7 @@ def _behind(behind: Sequence[Session]) -> Iterator[str]:
 
 
 def _waits_for(one: Session) -> str:
-    return f"{one.waits_for} on {one.relation}" if one.relation else f"{one.waits_for}"
+    return f"{one.waits_for} on {as_name(*one.relation)}" if one.relation else f"{one.waits_for}"
 
 
 #: The query lists no more sessions that wait.

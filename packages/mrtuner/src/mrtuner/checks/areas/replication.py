@@ -8,7 +8,7 @@ from typing import Final
 
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import Receiver, State
-from mrtuner.findings import Command, Finding, Severity
+from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.postgres.model import Slot
 from mrtuner.postgres.read_server import WAITING_WAL
 from mrtuner.tuning.suggestions import kept_by, not_archived, slot_cap
@@ -68,10 +68,13 @@ def slot_keeps_wal(state: State) -> Iterator[Finding]:
     for slot in state.server.slots:
         one = kept_by(slot, state.server, full)
         if one is not None:
-            also = "; if this server goes away, nothing can take over" if slot in alone else ""
+            also = "if this server goes away, nothing can take over; " if slot in alone else ""
             # A lost one keeps no WAL: what it costs is its consumer.
             size = None if slot.status == "lost" else slot.retained
-            yield replace(one, cost=state.of_volume(size), consequence=one.consequence + also)
+            yield replace(
+                one, cost=state.of_volume(size), consequence=also + one.consequence,
+                since=None if slot.active or slot.idle is None else state.at - slot.idle,
+            )  # fmt: skip
 
 
 def unfollowed(state: State) -> tuple[Slot, ...]:
@@ -91,6 +94,37 @@ def unfollowed(state: State) -> tuple[Slot, ...]:
 def unused(slot: Slot) -> bool:
     """Whether a slot has had no consumer for so long that it is forgotten; before 17: has none."""
     return not slot.active and (slot.idle is None or slot.idle >= _STALE)
+
+
+@check(
+    "replication-at-limit",
+    judged="as many slots as max_replication_slots (to know), or as many WAL senders as "
+    "max_wal_senders, are in use; base backups do not count",
+    source="documentation: Replication, Sending Servers",
+    remedy="Drop slots that nobody uses, or raise the limit, which needs a restart.",
+    needs=("slots",),
+)
+def replication_at_limit(state: State) -> Iterator[Finding]:
+    """The next standby, subscription or base backup is refused."""
+    slots = [one for one in state.server.slots if not one.temporary]
+    for name, used, severity, remedy in (
+        ("max_replication_slots", len(slots), Severity.TO_KNOW, "If one more is to come, drop a "
+         "slot that nobody uses, or raise the limit, first on the standbys:"),
+        ("max_wal_senders", len(state.standbys), Severity.TO_DO,
+         "Raise the limit, first on the standbys:"),
+    ):  # fmt: skip
+        most = int(state.setting(name) or 0)
+        if most and used >= most:
+            yield Finding(
+                id="replication-at-limit",
+                severity=severity,
+                text=f"{used} of {most} are in use: {name}",
+                consequence="the next standby or subscription is refused"
+                + ("" if severity is Severity.TO_KNOW else ", and so is a base backup"),
+                cost=SLIGHT,
+                basis="pg_replication_slots and pg_stat_replication, now",
+                remedy=(remedy, state.server.platform.remedy(True, **{name: str(2 * most)})),
+            )
 
 
 @check(
@@ -308,7 +342,8 @@ def subscription_stopped(state: State) -> Iterator[Finding]:
         errors = f"{plural(one.errors, 'error')} since the last reset" if one.errors else ""
         if one.running and not errors:
             continue
-        told = errors if one.running else "has no worker" if one.enabled else "is disabled"
+        stopped = "" if one.running else "has no worker" if one.enabled else "is disabled"
+        told = ", and counted ".join(filter(None, (stopped, errors)))
         name, elsewhere = identifier(one.name), one.database != state.database
         where = f" of database {as_name(one.database)}" if elsewhere else ""
         yield Finding(
@@ -322,7 +357,12 @@ def subscription_stopped(state: State) -> Iterator[Finding]:
                 *(["Read this server's log: it names the row or the connection that fails"]
                   if one.enabled or errors else []),
                 *([f"In database {as_name(one.database)}:"]
-                  if elsewhere and not one.enabled else []),
+                  if elsewhere and not (one.enabled and one.running) else []),
                 *([] if one.enabled else [Command(f"ALTER SUBSCRIPTION {name} ENABLE;")]),
+                *([_AGAIN, Command(f"ALTER SUBSCRIPTION {name} DISABLE;")]
+                  if one.enabled and not one.running else []),
             ),
         )  # fmt: skip
+
+
+_AGAIN: Final = "It goes on by itself once that is mended; until then, this ends its attempts:"

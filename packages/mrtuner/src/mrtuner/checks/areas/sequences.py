@@ -42,7 +42,7 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
             [one.table_schema, one.table, one.column]
             if one.table_schema and one.table and one.column else []
         )  # fmt: skip
-        fills = f", which fills {as_name(*filled[1:])} ({one.type})" if filled else ""
+        fills = f", which fills {as_name(*filled)} ({one.type})" if filled else ""
         sequence = f"{identifier(one.schema)}.{identifier(one.name)}"
         end = "NO MAXVALUE" if one.ascends else "NO MINVALUE"
         yield Finding(

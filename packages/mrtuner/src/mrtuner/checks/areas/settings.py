@@ -339,7 +339,8 @@ def pending_restart(state: State) -> Iterator[Finding]:
             id="pending-restart",
             severity=Severity.TO_KNOW,
             text=f"waiting for a restart: {names}",
-            consequence="the next restart, planned or not, changes them",
+            consequence="the next restart, planned or not, "
+            + ("fails" if fails else "changes them"),
             evidence=tuple(_waits(state, one) for one in waiting[:_SHOWN]),
             basis="pg_settings and pg_file_settings, now",
             remedy=(

@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.checks.catalogue import CannotJudge, check, known_part
-from mrtuner.checks.state import State
-from mrtuner.findings import Command, Finding, Severity
+from mrtuner.checks.state import DatabaseHealth, State
+from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.tuning.rules.wal import forced_by_volume
 from mrtuner.tuning.situation import Wal
 from mrtuner.tuning.suggestions import set_work_mem
 from mrtuner.units import GiB, memory_unit, pretty_bytes, pretty_duration
+from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import as_name, plural_was
 
 if TYPE_CHECKING:
     from mrtuner.postgres.model import Server
     from mrtuner.tuning import Tuning
 
+#: datconnlimit of a database whose DROP was interrupted. Source: pg_database.h.
+INVALID: Final = -2
 #: Free shares of a volume; chosen, as most monitoring does. Below a gigabyte nothing is safe.
 _LITTLE: Final = 0.1
 _LEAST: Final = 0.05
+#: Of a small volume, as of one for pg_wal alone, a gigabyte may be most.
+_SMALL: Final = 0.2
 #: Too few checkpoints to judge by, and the share of forced ones from which WAL is too small.
 _SOME: Final = 10
 _FORCED: Final = 0.5
+#: What keeps WAL: slots, and an archive that does not take it.
+_WAL_IS_KEPT: Final = (
+    Command(
+        "SELECT slot_name, active, wal_status, restart_lsn FROM pg_replication_slots "
+        "ORDER BY restart_lsn;"
+    ),
+    Command(
+        "SELECT last_archived_wal, last_archived_time, last_failed_wal, last_failed_time "
+        "FROM pg_stat_archiver;"
+    ),
+)
 DATABASES_BY_SIZE: Final = Command(
     "SELECT datname, pg_size_pretty(pg_database_size(oid)) FROM pg_database "
     "ORDER BY pg_database_size(oid) DESC;"
@@ -32,7 +50,8 @@ DATABASES_BY_SIZE: Final = Command(
 
 @check(
     "free-space",
-    judged="less than 10 % (danger: 5 %, or 1 GB) of the volume of the data or of pg_wal is free",
+    judged="less than 10 % (danger: 5 %, or 1 GB below 20 %) of the volume of the data or of "
+    "pg_wal is free",
     source="statvfs on this machine; the shares are chosen",
     remedy="Enlarge the volume, or remove what grows.",
     needs=(),
@@ -47,18 +66,19 @@ def free_space(state: State) -> Iterator[Finding]:
             "the server's volume cannot be read from here",
             "Run it on the server's machine, or skip it: --skip free-space.",
         )
-    for what, free, size in (
-        ("the data volume", host.disk_free, host.disk_size),
-        ("the volume of pg_wal", host.wal_free, host.wal_size),
+    for what, free, size, grows in (
+        ("the data volume", host.disk_free, host.disk_size, (DATABASES_BY_SIZE,)),
+        ("the volume of pg_wal", host.wal_free, host.wal_size, _WAL_IS_KEPT),
     ):
         if free is not None and size is not None:
-            yield from nearly_full("free-space", what, free.value, size.value, free.source)
+            for one in nearly_full("free-space", what, free.value, size.value, free.source):
+                yield replace(one, remedy=("Enlarge the volume, or find what grows:", *grows))
 
 
 def nearly_full(name: str, what: str, free: int, size: int, source: str) -> Iterator[Finding]:
     """Yield a volume with little space left, as a finding of the check `name`."""
     share = free / size
-    short = share < _LEAST or free < GiB
+    short = share < _LEAST or (free < GiB and share < _SMALL)
     if share < _LITTLE or short:
         yield Finding(
             id=name,
@@ -177,8 +197,10 @@ def checksum_failures(state: State) -> Iterator[Finding]:
                 id="checksum-failures",
                 severity=Severity.DANGER,
                 text=f"{plural_was(one.checksum_failures, 'damaged page')} read in {one.place}",
-                consequence="rows on them are lost or wrong, and more may follow from this volume",
+                consequence="more may follow from this volume, and rows on them are lost or wrong",
                 harm_in=0.0,
+                since=one.failed_at if one.checksum_failures == 1 else None,
+                evidence=_last_of_several(one),
                 basis="pg_stat_database, since the last reset of statistics",
                 remedy=(
                     "Restore a copy from a backup to a time before the first failure, take the "
@@ -189,6 +211,12 @@ def checksum_failures(state: State) -> Iterator[Finding]:
                     "relations from a backup, and replace the volume: the log names the files",
                 ),
             )
+
+
+def _last_of_several(one: DatabaseHealth) -> tuple[str, ...]:
+    if one.failed_at is None or one.checksum_failures == 1:
+        return ()
+    return (f"the last one at {datetime.fromtimestamp(one.failed_at, UTC):%Y-%m-%d %H:%M:%S} UTC",)
 
 
 @check(
@@ -227,3 +255,28 @@ def temporary_files(state: State) -> Iterator[Finding]:
                 Command("CREATE EXTENSION pg_stat_statements;  -- once it is preloaded"),
             ),
         )
+
+
+@check(
+    "invalid-database",
+    judged="pg_database.datconnlimit is -2: its DROP was interrupted",
+    source="dbcommands.c, dropdb; pg_database.h, DATCONNLIMIT_INVALID_DB",
+    remedy="Drop it again.",
+    needs=("limits",),
+    of_primary=True,
+)
+def invalid_database(state: State) -> Iterator[Finding]:
+    """DROP DATABASE began to remove its files and was interrupted: nobody can connect to it, and
+    what is left of it stays.
+    """
+    for one in state.limits:
+        if one.kind == "database" and one.most == INVALID:
+            yield Finding(
+                id="invalid-database",
+                severity=Severity.TO_DO,
+                text=f"database {as_name(one.name)} is invalid: its DROP was interrupted",
+                consequence="its files stay, and no vacuum frees its oldest transaction ID",
+                cost=SLIGHT,
+                basis="pg_database, now",
+                remedy=(Command(f"DROP DATABASE {identifier(one.name)};"),),
+            )

@@ -42,13 +42,19 @@ def never_analyzed(state: State) -> Iterator[Finding]:
             consequence="plans of queries on them rest on guesses until autovacuum has come, as a "
             f"rule within {nap}",
         )
-    hidden = [as_name(one.schema, one.name) for one in state.unanalyzed if not one.readable]
-    if hidden:
-        raise CannotJudge(
-            "the size of a locked table, or whether it was analyzed, cannot be seen: "
-            f"{first_few(hidden, _SHOWN)}",
-            "Ask again when the lock is gone, or GRANT SELECT on the table to the role.",
-        )
+    hidden = [one for one in state.unanalyzed if not one.readable]
+    told = [
+        (f"{what}: {first_few([as_name(one.schema, one.name) for one in these], _SHOWN)}", hint)
+        for what, hint, these in (
+            ("the size of a locked table cannot be seen", "Ask again when the lock is gone.",
+             [one for one in hidden if not one.partitioned]),
+            ("whether a partitioned table was analyzed cannot be seen",
+             "GRANT SELECT on the table to the role.", [one for one in hidden if one.partitioned]),
+        ) if these
+    ]  # fmt: skip
+    if told:
+        why, hint = zip(*told, strict=True)
+        raise CannotJudge("; ".join(why), " ".join(hint))
 
 
 def _without_statistics(found: Sequence[UnanalyzedTable]) -> Finding:
@@ -176,3 +182,33 @@ def _unidentified(severity: Severity, found: Sequence[UnidentifiedTable]) -> Fin
             for one in found[:_SHOWN]
         ),
     )  # fmt: skip
+
+
+@check(
+    "constraint-disabled",
+    judged="pg_trigger.tgenabled is D for a trigger by which the server checks a constraint",
+    source="documentation: ALTER TABLE, DISABLE TRIGGER",
+    remedy="Enable the triggers, and add the constraint again, which checks what was written.",
+    needs=("disabled",),
+    of_primary=True,
+)
+def constraint_disabled(state: State) -> Iterator[Finding]:
+    """ALTER TABLE … DISABLE TRIGGER ALL switches foreign keys off, too, as a load does that forgets
+    to enable them: rows are then written that violate them, and nobody notices.
+    """
+    for one in state.disabled:
+        enabled = ", ".join(f"ENABLE TRIGGER {identifier(name)}" for name in one.triggers)
+        names = first_few([as_name(name) for name in one.constraints], _SHOWN)
+        yield Finding(
+            id="constraint-disabled",
+            severity=Severity.TO_DO,
+            text=f"constraints are not checked on {as_name(one.schema, one.name)}, since their "
+            f"triggers are disabled: {names}",
+            consequence="rows that violate them are written, and nobody notices",
+            basis="pg_trigger, now",
+            remedy=(
+                Command(f"ALTER TABLE {identifier(one.schema)}.{identifier(one.name)} {enabled};"),
+                "What was written meanwhile is not checked by that: drop each constraint and add "
+                "it again, which fails where a row violates it",
+            ),
+        )

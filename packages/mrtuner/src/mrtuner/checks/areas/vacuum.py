@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.checks.areas.storage import from_tuning
+from mrtuner.checks.areas.storage import INVALID, from_tuning
 from mrtuner.checks.catalogue import CannotJudge, check, known_part
 from mrtuner.checks.state import MEMBERS, UNLIMITED, State
 from mrtuner.findings import SLIGHT, UNKNOWN, Command, Finding, Severity
@@ -55,8 +55,6 @@ _CROWDED: Final = 0.75
 _NEARLY_FULL: Final = 0.875
 #: The least cost of what keeps dead rows, however few so far: they pile up until it ends.
 _PILES_UP: Final = 2 * SLIGHT
-#: datconnlimit of a database whose DROP was interrupted. Source: pg_database.h.
-_INVALID: Final = -2
 
 
 def _vacuum(state: State) -> Vacuum:
@@ -100,12 +98,12 @@ def wraparound(state: State) -> Iterator[Finding]:
 
 
 def _late_from(state: State, one: WraparoundDistance) -> float:
-    """The age from which on vacuum does nothing but freeze.
+    """The age from which on vacuum does nothing but freeze, and is overdue as well.
 
     Source: vacuum.c, vacuum_xid_failsafe_check.
     """
     age = state.setting(_FAILSAFES[one.what])
-    return max(int(age), 1.05 * one.forced_at) if age else _FAILSAFE
+    return max(int(age), one.forced_at * _OVERDUE) if age else _FAILSAFE
 
 
 def _frozen(state: State, one: WraparoundDistance) -> Iterator[str]:
@@ -114,7 +112,7 @@ def _frozen(state: State, one: WraparoundDistance) -> Iterator[str]:
     """
     database = one.database
     open_ = {one.name: one.most for one in state.limits if one.kind == "database"}
-    if open_.get(database) == _INVALID:
+    if open_.get(database) == INVALID:
         yield Command(
             f"DROP DATABASE {identifier(database)};  -- it is invalid: a DROP was interrupted"
         )

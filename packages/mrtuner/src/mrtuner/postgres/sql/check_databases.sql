@@ -1,6 +1,7 @@
 -- Checksum failures (NULL where checksums are off), also of shared catalogs, and the version of each
 -- database's collation. C and POSIX have none: they do not change.
 SELECT coalesce(d.datname, '') AS name, s.checksum_failures,
+       extract(epoch FROM s.checksum_last_failure)::float8 AS failed_at,
        d.datcollate !~* '^(C|POSIX)($|\.)' AS sorted,
        NULL::text AS collation, NULL::text AS actual -- before 15
        d.datcollversion AS collation, pg_database_collation_actual_version(d.oid) AS actual -- since 15

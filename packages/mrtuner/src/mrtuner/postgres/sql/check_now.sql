@@ -7,4 +7,5 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS at, current_database() A
        extract(epoch FROM clock_timestamp() - coalesce(
            (SELECT stats_reset FROM pg_catalog.pg_stat_database WHERE datname = current_database()),
            pg_postmaster_start_time()))::float8 AS counted_for,
-       (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE wait_event_type = 'Lock') AS waiting
+       (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE wait_event_type = 'Lock') AS waiting,
+       (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE wait_event = 'SyncRep') AS committing

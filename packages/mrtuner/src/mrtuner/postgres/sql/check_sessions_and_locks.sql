@@ -13,7 +13,7 @@ WITH waiting AS MATERIALIZED (
     SELECT DISTINCT ON (l.pid) l.pid, l.locktype || ' ' || l.mode AS waits_for,
            NULL::timestamptz AS since, -- before 14
            l.waitstart AS since, -- since 14
-           n.nspname || '.' || c.relname AS relation
+           CASE WHEN c.oid IS NOT NULL THEN ARRAY[n.nspname, c.relname]::text[] END AS relation
     FROM every_lock AS l
     LEFT JOIN pg_catalog.pg_class AS c ON c.oid = l.relation
          AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
@@ -53,7 +53,7 @@ WHERE a.pid <> pg_backend_pid()
        OR a.state LIKE 'idle in transaction%'
           AND a.state_change < clock_timestamp() - interval '1 minute')
 UNION ALL
-SELECT 0, p.owner, p.database, p.gid, NULL, 'prepared', NULL, NULL, NULL, '{}',
+SELECT 0, p.owner, p.database, p.gid, NULL, 'prepared', NULL, NULL, NULL::text[], '{}',
        extract(epoch FROM clock_timestamp() - p.prepared)::float8, ''
 FROM prepared AS p
 ORDER BY waits_for, state_seconds DESC NULLS LAST, pid -- those that wait first
