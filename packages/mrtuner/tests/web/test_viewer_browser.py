@@ -63,6 +63,16 @@ def test_every_screen_opens_without_a_complaint(
         }  # fmt: skip
 
 
+def test_a_browser_in_the_c_locale_draws_charts(at: Tab) -> None:
+    """Chromium then calls its language en-US@posix, which is no tag of one."""
+    at.context.add_init_script(
+        "Object.defineProperty(Navigator.prototype, 'language', {get: () => 'en-US@posix'})"
+    )
+    page = at.open(hour("load"))
+    assert page.evaluate("navigator.language") == "en"
+    assert page.locator(".u-over").count() > 0
+
+
 def test_a_chart_shows_its_lines_and_the_same_numbers_as_a_table(at: Tab) -> None:
     page = at.open(hour("load"))
     assert painted(page, "load") > 4

@@ -1,5 +1,6 @@
 /** The page: a menu of screens, an instance and a period, charts over tables. */
 
+import "./language"; // before uPlot
 import type { Cell, FleetAnswer, FleetMember, ScreenAnswer } from "./answers";
 import { Failure, fleet, records, screen } from "./api";
 import { RECORDS, benchmarks } from "./records";
