@@ -147,7 +147,7 @@ def test_what_sessions_wait_for_is_named_if_it_was_recorded(tmp_path: Path) -> N
         )
         for one in queue_of({}, {})
     ]  # fmt: skip
-    with Writer(tmp_path / "old", (built_in() | {"sessions": before}).values()) as writer:
+    with Writer(tmp_path / "old", {**built_in(), "sessions": before}.values()) as writer:
         writer.commit([Batch(instance=INSTANCE, samples=tuple(samples))])
     (incident,) = history(tmp_path / "old", since="1h").incidents
     assert " waited for a lock that a session (process 101, active) held" in incident.text
