@@ -76,9 +76,9 @@ def test_processes_that_sleep_on_purpose_are_no_load(tmp_path: Path) -> None:
     """One client at work the whole minute, beside a checkpointer that paces itself: 1, as in
     `history show`."""
     source = built_in()["sessions"]
-    client = row(7, "shop", "app", "web", "client backend", "active", None, None, 1, 0, 0, None)
-    sleeper = row(8, None, None, "", "checkpointer", None, "Timeout", "CheckpointWriteDelay",
-                  None, None, None, None)  # fmt: skip
+    client = of_source("sessions", pid=7, state="active", backend_type="client backend")
+    sleeper = of_source("sessions", pid=8, backend_type="checkpointer", wait_type="Timeout",
+                        wait_event="CheckpointWriteDelay")  # fmt: skip
     with Writer(tmp_path, [source]) as writer:
         for second in range(60):
             writer.commit([batch(sample(source, second, client, sleeper))])

@@ -48,17 +48,20 @@ def connection_storms(history: History, about: HistoryPeriod) -> Iterator[Incide
         # Each was refused at some time of its minute: a storm is sampled more often.
         yield storm if not own else replace(
             storm, kind="sessions refused", begin=min(storm.begin, span_of(own[0])[1]),
-            end=max(storm.end, span_of(own[-1])[0]), text=f"{storm.text}; {_number(own)} refused",
+            end=max(storm.end, span_of(own[-1])[0]),
+            text=f"{storm.text}; {_refused_sessions(own)}",
         )  # fmt: skip
     for rows in divided(refused, AGAIN, span_of):
         yield Incident(
             kind="sessions refused", begin=span_of(rows[0])[0], end=span_of(rows[-1])[1],
-            screen="connections", text=f"{_number(rows)} refused because there were too many",
+            screen="connections",
+            text=f"{_refused_sessions(rows)} because there were too many",
         )  # fmt: skip
 
 
-def _number(refused: Sequence[Mapping[str, Any]]) -> str:
-    return plural_was(int(sum(row["refused"] for row in refused)), "session")
+def _refused_sessions(refused: Sequence[Mapping[str, Any]]) -> str:
+    number = int(sum(row["refused"] for row in refused))
+    return f"{plural_was(number, 'session')} refused"
 
 
 def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
