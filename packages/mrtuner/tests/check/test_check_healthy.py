@@ -200,7 +200,7 @@ OF_THE_PRIMARY = {
     "horizon-held", "subscription-stopped", "extension-outdated", "override-undoes-advice",
     "replica-identity-missing",
     "password-expires", "multixact-members", "unlogged-tables", "constraint-disabled",
-    "invalid-database",
+    "invalid-database", "foreign-key-unindexed",
 }  # fmt: skip
 
 

@@ -279,6 +279,29 @@ def test_what_keeps_dead_rows_comes_before_the_vacuum_that_it_makes_useless(
 
 
 @pytest.mark.parametrize("major", [13, 18])
+def test_a_foreign_key_without_an_index_is_told_once_rows_of_its_parent_are_deleted(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """12,000 rows of 1,000 bytes are 12 MB. 99 rows are deleted, then one more."""
+    cluster = new_cluster(major, _LATER)
+    counted(
+        cluster.dsn(), "CREATE TABLE parent (id int PRIMARY KEY)",
+        'CREATE TABLE child ("a; b" int REFERENCES parent, t text)',
+        "INSERT INTO parent SELECT generate_series(1, 1000)",
+        "INSERT INTO child SELECT 1000, repeat('x', 1000) FROM generate_series(1, 12000)",
+        "ANALYZE", "DELETE FROM parent WHERE id < 100",
+    )  # fmt: skip
+    assert not found(cluster, "foreign-key-unindexed")
+    counted(cluster.dsn(), "DELETE FROM parent WHERE id = 100")
+    (one,) = found(cluster, "foreign-key-unindexed")
+    assert one.severity == "to know"
+    assert one.text.endswith("and 100 rows were deleted from public.parent")
+    assert one.commands == ('CREATE INDEX CONCURRENTLY ON "public"."child" ("a; b");',)
+    run(cluster, one)
+    assert not found(cluster, "foreign-key-unindexed")
+
+
+@pytest.mark.parametrize("major", [13, 18])
 def test_what_the_last_vacuum_left_the_next_one_leaves_too(
     major: int, new_cluster: NewCluster
 ) -> None:

@@ -31,6 +31,7 @@ from mrtuner.checks.state import (
     Subscription,
     UnanalyzedTable,
     UnidentifiedTable,
+    UnindexedKey,
     UnloggedTable,
 )
 from mrtuner.errors import ConnectError, Refused
@@ -66,6 +67,7 @@ _PARTS: Final[dict[str, tuple[str, type[Any]]]] = {
     "keys": ("check_keys", IntegerKey),
     "indexes": ("check_indexes", Index),
     "partitioned_indexes": ("check_partitioned_indexes", PartitionedIndex),
+    "unindexed": ("check_foreign_keys", UnindexedKey),
     "unanalyzed": ("check_unanalyzed", UnanalyzedTable),
     "unidentified": ("check_replica_identity", UnidentifiedTable),
     "unlogged": ("check_unlogged", UnloggedTable),

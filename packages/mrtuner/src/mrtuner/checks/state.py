@@ -218,6 +218,22 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnindexedKey:
+    """A foreign key without an index, whose parent has lost rows; counters since their reset."""
+
+    schema: str
+    name: str
+    key: str
+    parent_schema: str
+    parent: str
+    deleted: int  # rows of the parent
+    scans: int  # of the whole table, with all of the rows that they read
+    read: int
+    size: int  # bytes, as the last VACUUM or ANALYZE left it
+    columns: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedIndex:
     """An index of a partitioned table that is invalid, since partitions lack theirs, or did."""
 
@@ -383,6 +399,7 @@ class State(Added):
     users: tuple[ColumnUsers, ...] = ()
     indexes: tuple[Index, ...] = ()
     partitioned_indexes: tuple[PartitionedIndex, ...] = ()
+    unindexed: tuple[UnindexedKey, ...] = ()
     unanalyzed: tuple[UnanalyzedTable, ...] = ()
     unidentified: tuple[UnidentifiedTable, ...] = ()
     unlogged: tuple[UnloggedTable, ...] = ()

@@ -7,7 +7,7 @@ from typing import Final
 
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import Index, PartitionedIndex, State
-from mrtuner.findings import Command, Finding, Severity
+from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.units import pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import identifier, literal
 from mrtuner.wording import as_name, first_few, plural
@@ -237,3 +237,37 @@ def _dropped(one: Index) -> Command:
 
 def _count(number: int, kind: str = "") -> str:
     return f"{number:,} {kind}{'index' if number == 1 else 'indexes'}"
+
+
+@check(
+    "foreign-key-unindexed",
+    judged="no index of a table of 10 MB begins with a column of its foreign key, 100 rows or more "
+    "were deleted from the parent, and the table was read whole as often at least",
+    source="documentation: Constraints, Foreign Keys; the limits are chosen",
+    remedy="CREATE INDEX CONCURRENTLY on the columns of the key.",
+    needs=("unindexed",),
+    of_primary=True,
+)
+def foreign_key_unindexed(state: State) -> Iterator[Finding]:
+    """Each row that is deleted from the parent reads all of the table that refers to it, since the
+    server does not index a foreign key by itself.
+    """
+    for one in state.unindexed:
+        columns = ", ".join(map(identifier, one.columns))
+        table = as_name(one.schema, one.name)
+        yield Finding(
+            id="foreign-key-unindexed",
+            severity=Severity.TO_KNOW,
+            text=f"no index of {table} serves its foreign key {as_name(one.key)}, and "
+            f"{one.deleted:,} rows were deleted from {as_name(one.parent_schema, one.parent)}",
+            consequence=f"each of them reads all of {table}, {pretty_bytes(one.size)}",
+            cost=SLIGHT,
+            evidence=(f"{table} was read whole {one.scans:,} times, {one.read:,} rows in all",),
+            basis="pg_constraint and pg_stat_user_tables, counters since the last reset",
+            remedy=(
+                Command(
+                    f"CREATE INDEX CONCURRENTLY ON {identifier(one.schema)}."
+                    f"{identifier(one.name)} ({columns});"
+                ),
+            ),
+        )
