@@ -90,7 +90,7 @@ def test_names_in_no_encoding_are_told_and_end_nothing(major: int, new_cluster: 
     assert found["sequence-exhausted"].text == (
         '95% of sequence public."n\ufffd" is used: 5 numbers are left'
     )
-    assert 'public.again of "na\ufffdve"' in found["duplicate-index"].evidence[0]
+    assert 'public.again of public."na\ufffdve"' in found["duplicate-index"].evidence[0]
     assert found["duplicate-index"].evidence[0].endswith("the same as größe")
     (sample,) = vacuum(dsn).picture.samples
     assert {one.name for one in sample.tables} == {"caf\ufffd", "na\ufffdve"}
