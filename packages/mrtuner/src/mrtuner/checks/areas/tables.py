@@ -49,7 +49,7 @@ def never_analyzed(state: State) -> Iterator[Finding]:
             ("the size of a locked table cannot be seen", "Ask again when the lock is gone.",
              [one for one in hidden if not one.partitioned]),
             ("whether a partitioned table was analyzed cannot be seen",
-             "GRANT SELECT on the table to the role.", [one for one in hidden if one.partitioned]),
+             "GRANT SELECT ON the table TO the role.", [one for one in hidden if one.partitioned]),
         ) if these
     ]  # fmt: skip
     if told:

@@ -198,8 +198,8 @@ def multixact_members(state: State) -> Iterator[Finding]:
 
 
 _SEE_MEMBERS: Final = (
-    "Connect as a superuser, or GRANT EXECUTE ON FUNCTION pg_ls_dir(text) to the role, in this "
-    "database."
+    "GRANT EXECUTE ON FUNCTION pg_ls_dir(text) TO the role, in this database, or connect as a "
+    "superuser."
 )
 
 
