@@ -228,3 +228,4 @@ def test_a_slower_statement_is_told_with_the_index_that_went_just_before(
         "SELECT 1 took 900 ms per call instead of 10 ms; just before: index public.by_shop of "
         "orders was dropped (database shop)"
     )
+    assert found.query_id == 9

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from history_data import batch, queue, row, sample
-from history_story import CHEAP, DEAR, INSTANCE, opened_story
+from history_story import BEGIN, CHEAP, DEAR, INSTANCE, of_source, opened_story
 
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.analysis.series import (
@@ -24,6 +24,7 @@ from mrtuner.history.analysis.series import (
     split,
 )
 from mrtuner.history.reading import History, open_history
+from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.history.store.writer import Writer
 
@@ -81,6 +82,24 @@ def test_the_largest_come_first_and_the_rest_is_one_line(history: History) -> No
     assert rest.values[40] == pytest.approx(0.01)
     names = [one.name for one in split(history, MINUTES, "statements", busy, "query_id")]
     assert names == [str(DEAR), str(CHEAP)]
+
+
+def test_what_the_first_sample_lacks_is_unknown_there_and_later_none(tmp_path: Path) -> None:
+    """Statement 2 is first seen in the third minute: a growth begins with the second sample."""
+    with Writer(tmp_path, built_in().values()) as writer:
+        for minute in range(4):
+            seen = [
+                of_source("statements", database="shop", role="web", query_id=number, toplevel=True,
+                          calls=60 * minute, exec_ms=6000.0 * minute, rows=0)
+                for number in ((1, 2) if minute > 1 else (1,))
+            ]  # fmt: skip
+            one = sample(built_in()["statements"], BEGIN + 60 * minute, *seen)
+            writer.commit([batch(one, instance=INSTANCE)])
+    with open_history(tmp_path) as history:
+        found = split(history, MINUTES, "statements", rate("calls"), "query_id")
+    by_statement = {one.name: one.values[:4] for one in found}
+    assert by_statement["1"] == [None, 1.0, 1.0, 1.0]
+    assert by_statement["2"][:2] == [None, 0.0]
 
 
 def test_a_ratio_is_of_sums(history: History) -> None:

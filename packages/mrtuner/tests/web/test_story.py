@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,12 +10,14 @@ from history_data import MIDNIGHT, SECOND, batch, sample
 from history_incident import BEGIN, incident
 from history_story import INSTANCE, of_source
 
+from mrtuner.history.analysis.incidents import Incident
 from mrtuner.history.reading import open_history
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store import compaction, retention
 from mrtuner.history.store.writer import Writer
 from mrtuner.web.answers import screen_answer
 from mrtuner.web.document import ScreenAnswer
+from mrtuner.web.story import _told
 from shared import made_once
 
 #: These stores have neither a log nor metrics of a host.
@@ -73,6 +75,18 @@ def test_a_deadlock_opens_the_sessions_of_its_minute(tmp_path: Path) -> None:
     assert (one.kind, one.screen, *map(clock, one.shown)) == (
         "deadlocks", "moment", "02:00:00", "02:01:00",
     )  # fmt: skip
+
+
+def test_a_statement_that_became_slower_opens_its_own_screen() -> None:
+    begin = datetime(2026, 11, 23, 2, 30, tzinfo=UTC)
+    told = _told(
+        Incident(
+            kind="statement slower", begin=begin, end=begin + timedelta(minutes=5), text="",
+            screen="statements", query_id=-7,
+        )
+    )  # fmt: skip
+    assert (told.screen, told.statement) == ("statements", "-7")
+    assert [clock(at) for at in told.shown] == ["02:25:00", "02:40:00"]
 
 
 def test_the_story_says_how_it_is_judged_as_the_catalogue_of_checks_does(store: Path) -> None:

@@ -43,7 +43,7 @@ function nothing(unrecorded: string[]): HTMLElement {
 /** The time and the sentence, which opens the screen and the minute that show it. */
 function entry(one: ScreenIncident, on: ScreenAnswer, state: State): HTMLElement {
   const [from, to] = [Math.floor(one.shown[0]), Math.ceil(one.shown[1])];
-  const target = { ...state, screen: one.screen, statement: "", change: "", process: "", table: "", from, to };
+  const target = { ...state, screen: one.screen, statement: one.statement, change: "", process: "", table: "", from, to };
   const time = make("time", {}, span(one, day(on.begin) !== day(on.end)));
   return make("li", {}, time, make("a", { href: address(target) }, one.text));
 }

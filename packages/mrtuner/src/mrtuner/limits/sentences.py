@@ -59,7 +59,7 @@ def quantity(resource: Resource, value: float) -> str:
     if resource is Resource.CPU:
         return f"{value:.3g} %"
     if resource is Resource.MEMORY:
-        return f"{value / 1024**3:,.4g} GiB"
+        return f"{value / 1024**3:,.3g} GiB"
     return f"{value:,.0f}"
 
 

@@ -76,6 +76,7 @@ class ScreenIncident(Struct):
     end: Annotated[float, Doc("seconds since 1970")]
     text: Annotated[str, Doc("the same in one sentence, without the time")]
     screen: Annotated[str, Doc("the screen that shows it")]
+    statement: Annotated[str, Doc("the identifier of the statement to open there; else empty")]
     shown: Annotated[tuple[float, float], Doc("begin and end of the period to open there")]
 
 

@@ -38,6 +38,6 @@ def _told(one: Incident) -> ScreenIncident:
     more = max(more, (_MINUTE - (one.end - one.begin)) / 2)
     return ScreenIncident(
         kind=one.kind, begin=one.begin.timestamp(), end=one.end.timestamp(), text=one.text,
-        screen=screen,
+        screen=screen, statement="" if one.query_id is None else str(one.query_id),
         shown=((one.begin - more).timestamp(), (one.end + more).timestamp()),
     )  # fmt: skip

@@ -404,7 +404,9 @@ def _values(
         elif n in rows:
             value = measure.value(rows[n], times, seconds)
         else:
-            value = absent if times and measure.kind in {Kind.RATE, Kind.NUMBER} else None
+            # The first sample of a rate covers no time.
+            known = seconds if measure.kind is Kind.RATE else measure.kind is Kind.NUMBER
+            value = absent if times and known else None
         values.append(value)
         if times and seconds <= longest:
             _fill(values, seen, int(seconds // over.step))

@@ -24,3 +24,6 @@ class Incident:
     end: Annotated[datetime, Doc("UTC")]
     text: Annotated[str, Doc("the same in one sentence, without the time")]
     screen: Annotated[str, Doc("the screen of the viewer that shows it")]
+    query_id: Annotated[int | None, Doc("of the statement that it is about; of several, null")] = (
+        None
+    )

@@ -192,8 +192,9 @@ def _slower_at_once(
     nearest = [text for _, text in sorted(causes, key=lambda one: abs(one[0] - slower))]
     cause = f"; just before: {enumerated(nearest[:_NAMED])}" if nearest else ""
     return Incident(
-        kind="statement slower", begin=begin, end=end, text=told + cause, screen="statements"
-    )
+        kind="statement slower", begin=begin, end=end, text=told + cause, screen="statements",
+        query_id=key[0] if len(group) == 1 else None,
+    )  # fmt: skip
 
 
 def _grown_tables(tables: _TableSamples) -> Iterator[str]:
