@@ -160,8 +160,8 @@ def _asynchronous(whom: str, *remedies: str) -> Finding:
     remedy="Switch it back, if nobody needs it.",
 )
 def switched_off(state: State) -> Iterator[Finding]:
-    """Triggers and foreign keys are off, writing or a planner method is: for all, or for some
-    sessions.
+    """Triggers and foreign keys, writing, or a method of the planner are off: for all sessions, or
+    for some.
 
     What is meant for one session was set for many, and is easily forgotten.
     """

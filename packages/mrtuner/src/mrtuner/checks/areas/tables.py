@@ -193,8 +193,8 @@ def _unidentified(severity: Severity, found: Sequence[UnidentifiedTable]) -> Fin
     of_primary=True,
 )
 def constraint_disabled(state: State) -> Iterator[Finding]:
-    """ALTER TABLE … DISABLE TRIGGER ALL switches foreign keys off, too, as a load does that forgets
-    to enable them: rows are then written that violate them, and nobody notices.
+    """ALTER TABLE … DISABLE TRIGGER ALL switches foreign keys off as well. Until somebody enables
+    them again, rows that violate them are written, and nobody notices.
     """
     for one in state.disabled:
         enabled = ", ".join(f"ENABLE TRIGGER {identifier(name)}" for name in one.triggers)
