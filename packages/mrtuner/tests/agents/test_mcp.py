@@ -238,7 +238,7 @@ def test_a_query_has_a_limit_of_time_of_rows_and_of_the_length_of_texts(store: P
             ("history_query", {"sql": text, "most": 2})
             for text in (
                 "SELECT count(*) FROM range(100000000000) AS a, range(1000000) AS b",
-                "SELECT range AS n, range AS n FROM range(5000000);",
+                "SELECT range AS n, range AS n FROM range(5000000) /* ; */; -- \u00e9;",
                 "SELECT repeat('x', 300000) AS t, repeat('y', 2000) AS whole, now() > '2000-01-01'",
                 "SELECT [1, 2] AS l, {'a': 1.5} AS s, 1.5::decimal(4, 2) AS d, NULL::text AS t",
                 "EXPLAIN SELECT 1",

@@ -268,7 +268,7 @@ def test_a_role_without_pg_monitor_is_told_exactly_what_it_cannot_judge(
         "synchronous-standby-single", "not-reloaded",
     }  # fmt: skip
     assert all(one.supply for one in report.unjudged)
-    assert 'without this: GRANT pg_monitor TO "plain", or connect' in headline([report])
+    assert 'of which need: GRANT pg_monitor TO "plain", or connect' in headline([report])
     granted = checked(cluster, "monitor")
     assert ids(granted) == set()
     assert {one.name for one in granted.unjudged} == {

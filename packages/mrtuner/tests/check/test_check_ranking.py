@@ -82,8 +82,11 @@ MONITOR = "GRANT pg_monitor TO app."
          "nothing found; 1 check passed; 1 could not be judged: GRANT pg_monitor TO app"),
         (report(Missing("a", "hidden", hint=MONITOR), Missing("b", "hidden", hint=MONITOR),
                 Missing("c", "unknown", option="--disk"), Missing("d", "never measured")),
-         "nothing found; 1 check passed; 4 could not be judged, 2 of them without this: "
+         "nothing found; 1 check passed; 4 could not be judged, 2 of which need: "
          "GRANT pg_monitor TO app"),
+        (report(Missing("a", "hidden", hint=MONITOR), Missing("b", "unknown", option="--disk"),
+                Missing("c", "unknown", option="--cpus")),
+         "nothing found; 1 check passed; 3 could not be judged"),
         (report(Missing("a", "no session"), passed=()),
          "nothing was judged; 0 checks passed; 1 could not be judged"),
     ],

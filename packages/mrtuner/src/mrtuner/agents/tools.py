@@ -141,8 +141,9 @@ def _machine(**given: Any) -> MachineInputs:
 @tool("Advise settings", ("advice",))
 def tune(places: Places, said: TuneInputs) -> TuneDocument:
     """Advise settings for a server, each with its reason and basis, within a memory budget. Values
-    are configuration text with units; sizes in fields named bytes are bytes. For a machine that is
-    described, name no server. Changes nothing.
+    are configuration text with units; sizes in fields named bytes are bytes. A machine that is
+    described needs no server, unless exactly one is configured: then that one is meant. Changes
+    nothing.
     """
     machine = _machine(
         memory=said.memory, cpus=said.cpus, storage=said.storage, workload=said.workload

@@ -38,7 +38,7 @@ from mrtuner.errors import ConnectError, Refused
 from mrtuner.facts import Missing
 from mrtuner.history.recording.statement_text import normalized
 from mrtuner.postgres.connect import any_bytes, connect, translated
-from mrtuner.postgres.missing_grants import SEE_FILES, SEE_STATS
+from mrtuner.postgres.missing_grants import SEE_FILES, SEE_STATS, SEE_SUBSCRIPTIONS
 from mrtuner.postgres.named_queries import QueryTimeouts, Reader
 from mrtuner.postgres.read_server import read as read_server
 from mrtuner.tuning import Tuning, gather, next_start_of, tune_server
@@ -78,6 +78,8 @@ _PARTS: Final[dict[str, tuple[str, type[Any]]]] = {
     "extensions": ("check_extensions", ExtensionVersion),
     "files": ("check_files", FileValue),
 }
+#: What helps a role that may not read a part, if it is not pg_monitor.
+_OTHER_RIGHTS: Final = {"files": SEE_FILES, "subscriptions": SEE_SUBSCRIPTIONS}
 #: Parts in which a role without pg_read_all_stats sees nothing of others, or too little.
 _OF_OTHERS: Final = ("sessions", "groups", "standbys", "receiver")
 
@@ -106,7 +108,7 @@ def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> S
     parts: dict[str, Any] = {
         name: tuple(kind(**row) for row in reader.rows_if_allowed(query, name, hint))
         for name, (query, kind) in _PARTS.items()
-        for hint in [SEE_FILES if name == "files" else SEE_STATS]
+        for hint in [_OTHER_RIGHTS.get(name, SEE_STATS)]
     }
     users = tuple(_users(reader, parts["sequences"], parts["keys"]))
     sessions = tuple(_sessions(reader))
@@ -136,9 +138,13 @@ def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> S
 def _users(
     reader: Reader, sequences: Sequence[SequenceUse], keys: Sequence[IntegerKey]
 ) -> Iterator[ColumnUsers]:
-    """What refers to the columns that are near their end."""
-    filled = [(one.table_schema, one.table, one.column) for one in sequences if one.column]
-    columns = [*filled, *((one.schema, one.table, one.column) for one in keys)]
+    """What refers to the columns that are near their end; others are only listed as unreadable."""
+    filled = [
+        (one.table_schema, one.table, one.column)
+        for one in sequences
+        if one.column and one.readable
+    ]
+    columns = [*filled, *((one.schema, one.table, one.column) for one in keys if one.readable)]
     if not columns:
         return
     values = [list(names) for names in zip(*columns, strict=True)]

@@ -51,8 +51,9 @@ def headline(reports: Sequence[CheckReport]) -> str:
     told = f"{told}; {len(unjudged)} could not be judged"
     remedies = Counter(one.supply for one in unjudged if one.supply)
     for supply, number in remedies.most_common(1):
-        helps = "" if len(remedies) == 1 else f", {number} of them without this"
-        told += f"{helps}: {supply.removesuffix('.')}"
+        if len(remedies) == 1 or 2 * number >= len(unjudged):  # else it would help few
+            helps = "" if len(remedies) == 1 else f", {number} of which need"
+            told += f"{helps}: {supply.removesuffix('.')}"
     return told
 
 

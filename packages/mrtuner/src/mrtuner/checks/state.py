@@ -208,6 +208,7 @@ class Index:
     name: str
     size: int  # bytes, as the last VACUUM or ANALYZE left it
     valid: bool
+    ready: bool  # writes maintain it, and it enforces what is unique among new rows
     unique: bool
     building: bool
     scans: int
@@ -230,6 +231,7 @@ class UnindexedKey:
     scans: int  # of the whole table, with all of the rows that they read
     read: int
     size: int  # bytes, as the last VACUUM or ANALYZE left it
+    partition: bool  # that was read most of those of its table
     columns: Sequence[str]
 
 
@@ -270,6 +272,7 @@ class OverdueVacuum:
     oid: int
     seconds: float | None  # since then; None: never
     vacuumed: float | None  # seconds since the last VACUUM alone; None: never
+    survived: int  # dead rows that the last VACUUM is known to have left; not above 0: none
     busy: bool  # whether every worker of autovacuum is at work
 
 

@@ -19,6 +19,21 @@ _SHORT: Final = (
 )  # fmt: skip
 
 
+def as_subquery(sql: str) -> str:
+    """Return a query in parentheses, without the semicolon that may end it."""
+    import duckdb
+
+    text = sql.encode()
+    for at, kind in reversed(duckdb.tokenize(sql)):
+        if kind is duckdb.token_type.comment:
+            continue
+        if text[at : at + 1] == b";":
+            text = text[:at]
+            continue
+        break
+    return f"(\n{text.decode()}\n)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """How much of an answer is wanted."""
@@ -33,7 +48,7 @@ def limited(con: Engine, sql: str, part: Part) -> str:
 
     Lists, structs and the like become texts: these have no other bound.
     """
-    columns = con.execute(f"SELECT * FROM (\n{sql}\n) LIMIT 0").description or []
+    columns = con.execute(f"SELECT * FROM {as_subquery(sql)} LIMIT 0").description or []
     cells = []
     for number, (name, kind, *_) in enumerate(columns):
         quoted, cell = name.replace('"', '""'), f"c{number}"
@@ -45,7 +60,7 @@ def limited(con: Engine, sql: str, part: Part) -> str:
             )
         cells.append(f'{cell} AS "{quoted}"')
     names = ", ".join(f"c{number}" for number in range(len(columns)))
-    return f"SELECT {', '.join(cells)} FROM (\n{sql}\n) AS q({names}) LIMIT {part.rows}"
+    return f"SELECT {', '.join(cells)} FROM {as_subquery(sql)} AS q({names}) LIMIT {part.rows}"
 
 
 @contextmanager

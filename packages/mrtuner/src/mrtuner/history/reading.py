@@ -96,15 +96,14 @@ class History:
 
         con = self.work.views(None, None).con
         (statement,) = con.extract_statements(sql)
-        query = statement.query.rstrip().rstrip(";")
         with ended_after(con, part.seconds):
             if statement.type != duckdb.StatementType.SELECT:
-                return self.table(query)
+                return self.table(sql)
             try:
-                wanted = limited(con, query, part)
+                wanted = limited(con, sql, part)
             except duckdb.Error as error:
                 self._refuse(sql, error)
-                wanted = limited(con, query, part)
+                wanted = limited(con, sql, part)
             return self.table(wanted)
 
     def _asked(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from mrtuner.history.query_part import as_subquery
 from mrtuner.history.store.layout import MICRO
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def in_utc(
         for n, kind in enumerate(kinds)
     ]  # fmt: skip
     names = ", ".join(f"c{n}" for n in range(len(kinds)))
-    query = f"SELECT {', '.join(cells)} FROM (\n{sql.rstrip().rstrip(';')}\n) AS q({names})"
+    query = f"SELECT {', '.join(cells)} FROM {as_subquery(sql)} AS q({names})"
     rows = (con.execute(query, dict(named)) if named else con.execute(query)).fetchall()
     zoned = [kind == _TIME_ZONED for kind in kinds]
     return [

@@ -13,7 +13,11 @@ SEE_STATS: Final = "GRANT pg_monitor TO the role, or connect as a superuser."
 SEE_SETTINGS: Final = "GRANT pg_read_all_settings TO the role, or connect as a superuser."
 SEE_FILES: Final = (
     "GRANT SELECT ON pg_file_settings TO the role, and GRANT EXECUTE ON FUNCTION "
-    "pg_show_all_file_settings() TO the role, or connect as a superuser."
+    "pg_show_all_file_settings() TO the role, in this database, or connect as a superuser."
+)
+#: Before 14; since then, everybody may read the columns that are needed.
+SEE_SUBSCRIPTIONS: Final = (
+    "GRANT SELECT ON pg_subscription TO the role, in this database, or connect as a superuser."
 )
 SAME_ENCODING: Final = "Connect to a database with the same encoding as the others."
 

@@ -217,8 +217,8 @@ class Conflicts:
     tablespace: int
 
 
-#: The archiver looks for files at least this often. Source: PGARCH_AUTOWAKE_INTERVAL [s].
-_ARCHIVED_BY: Final = 60.0
+#: The archiver looks for files each minute; a command may need some more for a file [s]. Chosen.
+_ARCHIVED_BY: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +235,7 @@ class Archiver:
 
     @property
     def stuck(self) -> bool:
-        """Whether a file waits for a minute, and none was archived meanwhile.
+        """Whether a file waits for five minutes, and none was archived meanwhile.
 
         A command that is not found, or killed by a signal, ends the archiver, which counts no
         failure. Source: pgarch.c, pgarch_archiveXlog; shell_archive.c.

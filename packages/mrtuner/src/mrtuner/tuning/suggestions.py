@@ -129,8 +129,8 @@ def not_archived(server: Server, full: float | None = None) -> Iterator[Finding]
     elif archiver.stuck:
         text = f"WAL has waited for {pretty_duration(archiver.waits or 0)}, and none is archived"
         remedy = (
-            "Read the server's log: a command that is not found, or killed by a signal, is not "
-            "counted as a failure"
+            "See whether archive_command is still at work; if not, read the server's log: one that "
+            "is not found, or killed by a signal, counts as no failure"
         )
     elif behind > _usual_wal(server):
         text = "archiving is late"

@@ -35,9 +35,11 @@ _SHOWN: Final = 5
 )
 def connections_near_limit(state: State) -> Iterator[Finding]:
     """Nearly all connections are in use: soon the server refuses new ones."""
-    used = sum(group.sessions for group in state.groups)
+    used, most = sum(group.sessions for group in state.groups), slots(state)
+    kept = most < int(state.setting(_SLOTS[0]) or most)
     yield from _near(
-        "the server", used, slots(state), state.groups, "sorry, too many clients already",
+        "the server", used, most, state.groups,
+        "remaining connection slots are reserved" if kept else "sorry, too many clients already",
         f"or a pooler in front of it; max_connections is {state.setting(_SLOTS[0])}",
     )  # fmt: skip
     for limit in state.limits:

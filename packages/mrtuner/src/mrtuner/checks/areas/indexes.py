@@ -29,7 +29,7 @@ _MONTH: Final = 30 * 86_400.0
     of_primary=True,
 )
 def invalid_index(state: State) -> Iterator[Finding]:
-    """An index that no query uses, although every write maintains it: CREATE INDEX CONCURRENTLY
+    """An index that no query uses, although writes may maintain it: CREATE INDEX CONCURRENTLY
     failed, or REINDEX CONCURRENTLY left it behind. Or CREATE INDEX ON ONLY a partitioned table was
     not completed: new partitions get the index, and older ones do without. An index that was
     attached while it was invalid leaves the whole invalid, also when it is rebuilt. So does the
@@ -50,9 +50,9 @@ def invalid_index(state: State) -> Iterator[Finding]:
             severity=Severity.TO_DO,
             text=f"index {as_name(one.schema, one.name)} of {as_name(one.schema, one.table)} "
             "is invalid",
-            consequence="no query uses it, and it does not enforce that its columns are unique"
-            if one.unique
-            else "no query uses it, although every write maintains it",
+            consequence="no query uses it"
+            + (", although every write maintains it" if one.ready else "")
+            + (f", and {_UNENFORCED[one.ready]}" if one.unique else ""),
             cost=state.of_volume(one.size),
             basis="pg_index, now",
             remedy=(Command(f"DROP INDEX CONCURRENTLY {name};"),)
@@ -64,6 +64,11 @@ def invalid_index(state: State) -> Iterator[Finding]:
         )
 
 
+#: What an invalid unique index does not do, by whether writes maintain it.
+_UNENFORCED: Final = {
+    True: "rows that were there before may be duplicates",
+    False: "it does not enforce that its columns are unique",
+}
 _INDEX: Final = (
     "Create it, with CREATE INDEX CONCURRENTLY, or ON ONLY where a partition is partitioned itself,"
 )
@@ -241,8 +246,9 @@ def _count(number: int, kind: str = "") -> str:
 
 @check(
     "foreign-key-unindexed",
-    judged="no index of a table of 10 MB begins with a column of its foreign key, 100 rows or more "
-    "were deleted from the parent, and the table was read whole as often at least",
+    judged="no index of a table of 10 MB begins with a column of its foreign key, nor one of the "
+    "rows in which it is not null; 100 rows or more were deleted from the parent, and the table "
+    "was read whole as often at least; partitions of one table are told once",
     source="documentation: Constraints, Foreign Keys; the limits are chosen",
     remedy="CREATE INDEX CONCURRENTLY on the columns of the key.",
     needs=("unindexed",),
@@ -262,7 +268,10 @@ def foreign_key_unindexed(state: State) -> Iterator[Finding]:
             f"{one.deleted:,} rows were deleted from {as_name(one.parent_schema, one.parent)}",
             consequence=f"each of them reads all of {table}, {pretty_bytes(one.size)}",
             cost=SLIGHT,
-            evidence=(f"{table} was read whole {one.scans:,} times, {one.read:,} rows in all",),
+            evidence=(
+                f"{table} was read whole {one.scans:,} times, {one.read:,} rows in all",
+                *(["it is a partition; others may lack the index, too"] if one.partition else []),
+            ),
             basis="pg_constraint and pg_stat_user_tables, counters since the last reset",
             remedy=(
                 Command(

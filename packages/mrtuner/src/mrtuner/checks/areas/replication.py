@@ -164,8 +164,8 @@ def consumer_gone(state: State) -> Iterator[Finding]:
 @check(
     "archiving-fails",
     judged="archive_mode is on without a command or library, the last attempt to archive failed, a "
-    "file has waited for a minute and none was archived meanwhile, or more WAL than max_wal_size "
-    "waits for it",
+    "file has waited for five minutes and none was archived meanwhile, or more WAL than "
+    "max_wal_size waits for it",
     source="documentation: Continuous Archiving; pg_stat_archiver; pgarch.c",
     remedy="Repair archive_command, whose error is in the server's log; a faster one if it is "
     "late.",

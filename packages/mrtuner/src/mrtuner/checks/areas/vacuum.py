@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from mrtuner.checks.areas.storage import INVALID, from_tuning
+from mrtuner.checks.areas.storage import from_tuning
 from mrtuner.checks.catalogue import CannotJudge, check, known_part
 from mrtuner.checks.state import MEMBERS, UNLIMITED, State
 from mrtuner.findings import SLIGHT, UNKNOWN, Command, Finding, Severity
@@ -98,25 +98,21 @@ def wraparound(state: State) -> Iterator[Finding]:
 
 
 def _late_from(state: State, one: WraparoundDistance) -> float:
-    """The age from which on vacuum does nothing but freeze, and is overdue as well.
+    """The age from which on vacuum does nothing but freeze, and is overdue as well; not later than
+    by default, since a higher setting gives no more room.
 
     Source: vacuum.c, vacuum_xid_failsafe_check.
     """
     age = state.setting(_FAILSAFES[one.what])
-    return max(int(age), one.forced_at * _OVERDUE) if age else _FAILSAFE
+    return min(max(int(age), one.forced_at * _OVERDUE), _FAILSAFE) if age else _FAILSAFE
 
 
 def _frozen(state: State, one: WraparoundDistance) -> Iterator[str]:
-    """What makes a database younger. One whose DROP was interrupted is vacuumed by nobody, and one
-    that nobody may enter by autovacuum alone, as template0 is.
+    """What makes a database younger. One that nobody may enter is vacuumed by autovacuum alone, as
+    template0 is.
     """
     database = one.database
-    open_ = {one.name: one.most for one in state.limits if one.kind == "database"}
-    if open_.get(database) == INVALID:
-        yield Command(
-            f"DROP DATABASE {identifier(database)};  -- it is invalid: a DROP was interrupted"
-        )
-        return
+    open_ = {one.name for one in state.limits if one.kind == "database"}
     if open_ and database not in open_:
         yield Command(f"ALTER DATABASE {identifier(database)} ALLOW_CONNECTIONS true;")
     of_ids = one.what == "transaction IDs"
@@ -382,15 +378,16 @@ def _late(state: State) -> list[_Late]:
         return wait is not None and (wait.seconds or 0) > rounds
 
     def outlived(one: TableReport) -> HorizonBlocker | None:
-        """The oldest transaction without work that has outlasted a vacuum of the table and a round.
-
-        What that vacuum left died since it began, so the next one leaves it, too.
+        """The oldest transaction without work that has outlasted a vacuum of the table and a round,
+        if that vacuum is known to have left rows: they died since it began, so the next one leaves
+        them, too.
         """
         wait = waits.get(one.table.oid)
+        if wait is None or wait.vacuumed is None or wait.survived < _SOME:
+            return None
         there = [
             each for each in found.picture.young
             if each.keeps == "dead rows" and each.what != "long transaction"
-            and wait is not None and wait.vacuumed is not None
             and (each.seconds or 0) > max(wait.vacuumed, state.naptime)
         ]  # fmt: skip
         return max(there, key=lambda each: each.age or 0, default=None)

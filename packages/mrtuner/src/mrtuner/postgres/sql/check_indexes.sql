@@ -8,7 +8,7 @@ WITH owner AS MATERIALIZED (
 ), index AS (
     SELECT i.indexrelid, i.indrelid, n.nspname AS schema, t.relname AS table, c.relname AS name,
            c.relpages::bigint * current_setting('block_size')::int AS size,
-           i.indisvalid AS valid, i.indisunique AS "unique",
+           i.indisvalid AS valid, i.indisready AS ready, i.indisunique AS "unique",
            i.indisunique OR i.indisexclusion OR fixed.fixed AS enforces, fixed.fixed,
            coalesce(o.unique, false) AS "constraint", a.attached,
            concat(i.indisunique, i.indimmediate
@@ -42,7 +42,7 @@ WITH owner AS MATERIALIZED (
     WINDOW same AS (PARTITION BY indrelid, columns, valid
                     ORDER BY fixed DESC, "constraint" DESC, "unique" DESC, indexrelid)
 )
-SELECT schema, "table", name, size, valid, "unique", scans, enforces, "constraint", same_as, attached,
+SELECT schema, "table", name, size, valid, ready, "unique", scans, enforces, "constraint", same_as, attached,
        -- REINDEX TABLE CONCURRENTLY makes all its indexes first and reports one at a time, to some roles
        -- none; but it keeps a lock on the table, which every role sees.
        NOT valid AND EXISTS (
