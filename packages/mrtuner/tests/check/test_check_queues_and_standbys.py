@@ -407,7 +407,15 @@ def test_a_standby_below_its_primary_is_not_resumed_but_restarted(
         (unsure,) = found(standby.dsn(user="monitor"), "standby-stale")
         assert not unsure.commands
         assert "insufficient parameter settings" in unsure.remedy[0]
-        sql(standby.dsn(), told.commands[0])
+        sql(standby.dsn(), told.commands[0], "ALTER SYSTEM SET max_logical_replication_workers = 5")
+        (waits,) = found(standby.dsn(), "pending-restart")  # below 60, it would not start
+        assert waits.remedy == (
+            "Restart at a time of your own, or take max_logical_replication_workers back:",
+            "ALTER SYSTEM RESET max_logical_replication_workers;",
+        )
+        sql(standby.dsn(), *waits.commands)
+        (waits,) = found(standby.dsn(), "pending-restart")
+        assert waits.remedy == ("Restart at a time of your own",)
         standby.restart()
         until(lambda: sql(primary.dsn(), "SELECT count(*) FROM pg_stat_replication") == [(1,)])
         assert not found(standby.dsn(), "standby-stale")

@@ -173,11 +173,10 @@ def _files(reader: Reader) -> tuple[tuple[FileProblem, ...], tuple[Pending, ...]
     for row in rows:
         if one := waiting(row["name"], row["setting"], row["error"], flagged):
             place = f"{row['sourcefile']}:{row['sourceline']}" if row["sourcefile"] else None
-            pending.append(replace(one, place=place))
+            pending.append(replace(one, place=place, elsewhere=row["elsewhere"]))
         else:
-            problems.append(
-                FileProblem(**{name: value for name, value in row.items() if name != "setting"})
-            )
+            named = ("sourcefile", "sourceline", "name", "error")
+            problems.append(FileProblem(**{name: row[name] for name in named}))
     return tuple(problems), tuple(pending)
 
 

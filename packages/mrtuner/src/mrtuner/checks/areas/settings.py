@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -21,6 +21,7 @@ from mrtuner.postgres.secret_settings import shown
 from mrtuner.tuning.feasibility import servers_own
 from mrtuner.tuning.overrides import (
     for_all_roles,
+    may_go_back,
     resets,
     servers_value,
     switched,
@@ -330,31 +331,33 @@ def pending_restart(state: State) -> Iterator[Finding]:
     whenever that is.
     """
     waiting, by_sql = state.server.pending, state.server.platform.alter_system
-    back = tuple(taken_back(state.server))
+    back, backs = tuple(taken_back(state.server)), may_go_back(state.server)
+    what = "the change" if len(backs) == len(waiting) else _names(backs)
     findings = state.tuning.findings if state.tuning else ()
     fails = any(one.id == "next-start" for one in findings)
+    ways = [] if fails else ["restart at a time of your own"]
+    ways += [f"take {what} back"] if backs else []
+    then = ":" if back else "" if by_sql or not backs else f". {state.server.platform.how}"
     if waiting:
-        names = first_few([one.name for one in waiting], _SHOWN)
         yield Finding(
             id="pending-restart",
             severity=Severity.TO_KNOW,
-            text=f"waiting for a restart: {names}",
+            text=f"waiting for a restart: {_names(waiting)}",
             consequence="the next restart, planned or not, "
             + ("fails" if fails else "changes them"),
             evidence=tuple(_waits(state, one) for one in waiting[:_SHOWN]),
             basis="pg_settings and pg_file_settings, now",
             remedy=(
                 *([_FAILS] if fails else []),
-                (
-                    "Take the change back"
-                    if fails
-                    else "Restart at a time of your own, or take the change back"
-                )
-                + (":" if back else "" if by_sql else f". {state.server.platform.how}"),
+                *([f"{', or '.join(ways).capitalize()}{then}"] if ways else []),
                 *back,
                 *([_PATRONIS] if state.server.platform.by_patroni else []),
             ),
         )
+
+
+def _names(waiting: Sequence[Pending]) -> str:
+    return first_few([one.name for one in waiting], _SHOWN)
 
 
 _FAILS: Final = "Do not restart before what next-start found is mended: the server would not start"
