@@ -331,6 +331,13 @@ def test_slots_and_senders_that_are_all_in_use(major: int, new_cluster: NewClust
     (slots,) = found(cluster.dsn(), "replication-at-limit")
     assert slots.text == "2 of 2 are in use: max_replication_slots"
     assert slots.commands[0].startswith("ALTER SYSTEM SET max_replication_slots = 4;")
+    assert slots.severity == "to do"
+    assert slots.consequence.endswith("and so is pg_basebackup, which makes a slot for itself")
+    assert slots.remedy[0] == "Drop a slot that nobody uses, or raise the limit:"
+    if major == 18:  # ours of 13 has no pg_basebackup
+        copy = cluster.directory / "copy"
+        done = cluster.run("pg_basebackup", "-D", copy, "-d", cluster.dsn())
+        assert "all replication slots are in use" in done.stderr
     one = Standby(
         name="a", address=None, state="streaming", sync_state="async", behind=0, seconds=None,
         replays=True,

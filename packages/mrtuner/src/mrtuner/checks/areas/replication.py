@@ -98,29 +98,28 @@ def unused(slot: Slot) -> bool:
 
 @check(
     "replication-at-limit",
-    judged="as many slots as max_replication_slots (to know), or as many WAL senders as "
-    "max_wal_senders, are in use; base backups do not count",
-    source="documentation: Replication, Sending Servers",
+    judged="as many slots as max_replication_slots, or as many WAL senders as max_wal_senders, are "
+    "in use; base backups do not count",
+    source="documentation: Replication, Sending Servers; pg_basebackup, --no-slot",
     remedy="Drop slots that nobody uses, or raise the limit, which needs a restart.",
     needs=("slots",),
 )
 def replication_at_limit(state: State) -> Iterator[Finding]:
     """The next standby, subscription or base backup is refused."""
     slots = [one for one in state.server.slots if not one.temporary]
-    for name, used, severity, remedy in (
-        ("max_replication_slots", len(slots), Severity.TO_KNOW, "If one more is to come, drop a "
-         "slot that nobody uses, or raise the limit, first on the standbys:"),
-        ("max_wal_senders", len(state.standbys), Severity.TO_DO,
+    for name, used, refused, remedy in (
+        ("max_replication_slots", len(slots), "pg_basebackup, which makes a slot for itself",
+         "Drop a slot that nobody uses, or raise the limit:"),
+        ("max_wal_senders", len(state.standbys), "a base backup",
          "Raise the limit, first on the standbys:"),
     ):  # fmt: skip
         most = int(state.setting(name) or 0)
         if most and used >= most:
             yield Finding(
                 id="replication-at-limit",
-                severity=severity,
+                severity=Severity.TO_DO,
                 text=f"{used} of {most} are in use: {name}",
-                consequence="the next standby or subscription is refused"
-                + ("" if severity is Severity.TO_KNOW else ", and so is a base backup"),
+                consequence=f"the next standby or subscription is refused, and so is {refused}",
                 cost=SLIGHT,
                 basis="pg_replication_slots and pg_stat_replication, now",
                 remedy=(remedy, state.server.platform.remedy(True, **{name: str(2 * most)})),
