@@ -428,6 +428,25 @@ def test_a_standby_below_its_primary_is_not_resumed_but_restarted(
         assert not found(standby.dsn(), "standby-stale")
 
 
+@pytest.mark.parametrize("major", [18, 19])
+def test_a_standby_at_its_recovery_target_is_not_resumed(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """It pauses at the restore point x, as it does by default; resumed, it is a second primary."""
+    with standby_of(new_cluster(major), recovery_target_name="x") as (primary, standby):
+        sql(primary.dsn(), "CREATE ROLE monitor LOGIN IN ROLE pg_monitor")
+        until(lambda: sql(standby.dsn(), "SELECT to_regrole('monitor') <> 0") == [(True,)])
+        sql(primary.dsn(), "SELECT pg_create_restore_point('x')", "SELECT pg_switch_wal()")
+        until(lambda: sql(standby.dsn(), "SELECT pg_is_wal_replay_paused()") == [(True,)])
+        for user in ("postgres", "monitor"):
+            (told,) = found(standby.dsn(user=user), "standby-stale")
+            assert (told.severity, told.commands) == ("to know", ())
+            assert told.text.endswith("it has a recovery target, recovery_target_name = x")
+            assert told.consequence.endswith("resuming ends recovery and makes it a primary")
+        sql(standby.dsn(), "SELECT pg_wal_replay_resume()")  # the proof
+        until(lambda: sql(standby.dsn(), "SELECT pg_is_in_recovery()") == [(False,)])
+
+
 def test_an_abandoned_slot_is_to_be_dropped_and_not_to_be_synchronized(
     new_cluster: NewCluster,
 ) -> None:

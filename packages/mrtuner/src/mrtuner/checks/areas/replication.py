@@ -238,7 +238,7 @@ def replication_lag(state: State) -> Iterator[Finding]:
                 "On the standby: an old transaction can hold up replay, even an idle one:",
                 _OLDEST,
                 "Replay may be paused there; if so, mrtuner check of the standby says what ends "
-                "that (resuming it can stop the server):",
+                "that (resuming it can stop the server, or make a primary of it):",
                 Command("SELECT pg_is_wal_replay_paused();"),
             ),
         )
@@ -246,12 +246,14 @@ def replication_lag(state: State) -> Iterator[Finding]:
 
 @check(
     "standby-stale",
-    judged="replay is paused; or nothing was replayed for five minutes, more than "
-    "recovery_min_apply_delay, and it does not stream (to know, if it has an archive and no "
-    "primary_conninfo: the primary may be idle), or 16 MB wait for replay, or a query holds it up",
+    judged="replay is paused (to know, if a recovery target is set); or nothing was replayed for "
+    "five minutes, more than recovery_min_apply_delay, and it does not stream (to know, if it has "
+    "an archive and no primary_conninfo: the primary may be idle), or 16 MB wait for replay, or a "
+    "query holds it up",
     source="documentation: Hot Standby; pg_stat_wal_receiver; the limits are chosen",
-    remedy="Resume replay (not where a setting is lower than the primary's: raise it and restart), "
-    "end the query that holds it up, or repair its connection to the primary.",
+    remedy="Resume replay (not at a recovery target, where that makes a primary of it, nor where a "
+    "setting is lower than the primary's: raise it and restart), end the query that holds it up, "
+    "or repair its connection to the primary.",
     needs=("receiver",),
 )
 def standby_stale(state: State) -> Iterator[Finding]:
@@ -298,8 +300,23 @@ def standby_stale(state: State) -> Iterator[Finding]:
 def _paused(state: State, found: Receiver) -> Finding:
     """Replay that somebody paused is resumed; one that paused itself would stop the server.
 
-    Source: xlogrecovery.c, RecoveryRequiresIntParameter.
+    One that stopped at its recovery target would become a second primary.
+    Source: xlogrecovery.c, RecoveryRequiresIntParameter, recoveryPausesHere.
     """
+    target = next((name for name in _TARGETS if state.setting(name)), None)
+    if target and not found.lower:
+        return replace(
+            _stale(
+                "replay is paused, and it has a recovery target, "
+                f"{target} = {state.setting(target)}",
+                "To replay further, set a later target or none, then restart this server; with "
+                "recovery.signal and no target, it becomes a primary at the end of its WAL",
+                "To make a primary of it, first be sure that clients write to no other one: SELECT "
+                "pg_wal_replay_resume()",
+            ),
+            severity=Severity.TO_KNOW,
+            consequence="if it stopped at that, resuming ends recovery and makes it a primary",
+        )
     if not found.may_stop:
         return _stale("replay is paused", Command("SELECT pg_wal_replay_resume();"))
     if found.lower is None:
@@ -317,6 +334,13 @@ def _paused(state: State, found: Receiver) -> Finding:
         "Do not resume replay, which stops this server. Raise it here, then restart this server:",
         state.server.platform.remedy(True, **values),
     )
+
+
+#: Replay pauses there, with recovery_target_action at its default.
+_TARGETS: Final = (
+    "recovery_target", "recovery_target_name", "recovery_target_time", "recovery_target_xid",
+    "recovery_target_lsn",
+)  # fmt: skip
 
 
 def _stale(text: str, *remedy: str) -> Finding:
