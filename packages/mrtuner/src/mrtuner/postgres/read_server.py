@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
 #: Our names for pg_settings.source. Source: guc_tables.c, GucSource_Names.
-_ORIGINS: Final[dict[str, Origin]] = {
+ORIGINS: Final[dict[str, Origin]] = {
     "default": "default",
     "environment variable": "environment",
     "configuration file": "file",
@@ -153,7 +153,7 @@ def _setting(row: Row, config_file: str | None) -> Setting:
 
 def _origin(source: str, sourcefile: str | None, config_file: str | None) -> Origin:
     """Where a value comes from; a file that the role may not see is just a "file"."""
-    origin = _ORIGINS.get(source, "session")
+    origin = ORIGINS.get(source, "session")
     if origin != "file" or sourcefile is None or sourcefile == config_file:
         return origin
     auto = sourcefile.rpartition("/")[2] == "postgresql.auto.conf"
