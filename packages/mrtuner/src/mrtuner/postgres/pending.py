@@ -27,8 +27,8 @@ def waiting(
     `flagged` are the names with pending_restart, queried after the view was read.
 
     >>> gone = 'parameter "wal_buffers" cannot be changed without restarting the server'
-    >>> waiting(None, None, gone, ())
-    Pending(name='wal_buffers', value=None, removed=True)
+    >>> waiting(None, None, gone, ()) == Pending(name="wal_buffers", value=None, removed=True)
+    True
     >>> waiting("max_connections", "many", "setting could not be applied", ())
     """
     if name is None and (gone := _GONE.fullmatch(error or "")):

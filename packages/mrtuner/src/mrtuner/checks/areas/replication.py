@@ -315,7 +315,7 @@ def _paused(state: State, found: Receiver) -> Finding:
                 "pg_wal_replay_resume()",
             ),
             severity=Severity.TO_KNOW,
-            consequence="if it stopped at that, resuming ends recovery and makes it a primary",
+            consequence="if it stopped there, resuming ends recovery and makes it a primary",
         )
     if not found.may_stop:
         return _stale("replay is paused", Command("SELECT pg_wal_replay_resume();"))

@@ -326,7 +326,8 @@ _HIDDEN_WORDS: Final = re.compile(r"(?i)on|off|true|false|yes|no|0|1|info")
     "pending-restart",
     judged="a setting in the files differs from the one in force and needs a restart",
     source="documentation: pg_settings, pending_restart",
-    remedy="Restart at a time of your own, or take the change back.",
+    remedy="Restart at a time of your own, or take the change back (not where a standby raises "
+    "what its primary may have already).",
     needs=("file_problems", HIDDEN_LINES),
 )
 def pending_restart(state: State) -> Iterator[Finding]:
