@@ -159,10 +159,48 @@ def test_nobody_is_told_to_restart_a_server_that_would_not_start(
     assert waits.consequence == "the next restart, planned or not, fails"
     assert waits.remedy[0].startswith("Do not restart")
     assert waits.commands == ("ALTER SYSTEM RESET max_connections;",)
-    assert any("Take listen_addresses back in" in text for text in waits.remedy)
+    assert any("Write listen_addresses = '" in text for text in waits.remedy)
     assert {text for one in starts for text in one.commands} == {*waits.commands}
     sql(cluster.dsn(), *waits.commands)
     assert "max_connections" not in " ".join(found(checked(cluster)))
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_what_waits_is_taken_back_to_what_is_in_force(major: int, new_cluster: NewCluster) -> None:
+    """postgresql.conf says 20 and 64MB, and 30 and 32MB are in force: a RESET would leave those
+    of the file to come. Of max_wal_senders, the default 10 is in force; of
+    max_prepared_transactions 5, which no file says any more. Two libraries are a list of two.
+    """
+    cluster = new_cluster(major, {"max_connections": 20, "shared_buffers": "64MB"})
+    sql(
+        cluster.dsn(), "ALTER SYSTEM SET max_connections = 30",
+        "ALTER SYSTEM SET shared_buffers = '32MB'",
+        "ALTER SYSTEM SET max_prepared_transactions = 5",
+        "ALTER SYSTEM SET shared_preload_libraries = auto_explain, pg_stat_statements",
+    )  # fmt: skip
+    cluster.restart()
+    names = ("max_connections", "shared_buffers", "max_prepared_transactions", "max_wal_senders",
+             "shared_preload_libraries")  # fmt: skip
+    in_force = [sql(cluster.dsn(), f"SHOW {name}") for name in names]
+    assert in_force[:4] == [[("30",)], [("32MB",)], [("5",)], [("10",)]]
+    sql(
+        cluster.dsn(), "ALTER SYSTEM SET max_connections = 40",
+        "ALTER SYSTEM SET shared_buffers = '48MB'", "ALTER SYSTEM SET max_wal_senders = 7",
+        "ALTER SYSTEM RESET max_prepared_transactions",
+        "ALTER SYSTEM SET shared_preload_libraries = auto_explain",
+    )  # fmt: skip
+    (waits,) = [one for one in checked(cluster).findings if one.id == "pending-restart"]
+    assert any("= 48MB (" in one and one.endswith("force is 32MB") for one in waits.evidence)
+    assert waits.remedy[0] == "Restart at a time of your own, or take the change back:"
+    assert set(waits.commands) == {
+        "ALTER SYSTEM SET max_connections = 30;", "ALTER SYSTEM SET shared_buffers = '32MB';",
+        "ALTER SYSTEM RESET max_wal_senders;", "ALTER SYSTEM SET max_prepared_transactions = 5;",
+        "ALTER SYSTEM SET shared_preload_libraries = 'auto_explain', 'pg_stat_statements';",
+    }  # fmt: skip
+    sql(cluster.dsn(), *waits.commands)
+    assert "pending-restart" in checked(cluster).passed
+    cluster.restart()
+    assert [sql(cluster.dsn(), f"SHOW {name}") for name in names] == in_force
 
 
 def test_what_waits_and_does_no_harm(new_cluster: NewCluster) -> None:
@@ -192,6 +230,45 @@ def test_a_lesser_role_does_not_pass_what_it_cannot_read(new_cluster: NewCluster
         file.write("nonsense\n")
     report = checked(cluster, "plain")
     assert "next-start" in {one.name for one in report.unjudged}
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_setting_that_the_role_may_not_see_is_neither_wrong_nor_fine(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """The files it may see, shared_preload_libraries not: that waits, and the next start is well.
+
+    Then the line is gone, which the server says by name; a wrong value of another setting is told
+    beside.
+    """
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(), "CREATE ROLE plain LOGIN IN ROLE pg_read_all_stats",
+        "GRANT SELECT ON pg_file_settings TO plain",
+        "GRANT EXECUTE ON FUNCTION pg_show_all_file_settings() TO plain",
+        "ALTER SYSTEM SET shared_preload_libraries = auto_explain", "SELECT pg_reload_conf()",
+    )  # fmt: skip
+    report = checked(cluster, "plain")
+    names = {"configuration-errors", "pending-restart", "next-start"}
+    assert not names & {one.id for one in report.findings}
+    unjudged = [one for one in report.unjudged if one.name in names]
+    assert len(unjudged) == 3
+    for one in unjudged:
+        assert "see whether shared_preload_libraries waits for a restart" in one.why
+        assert "GRANT pg_read_all_settings TO" in str(one.supply) or one.name == "next-start"
+    cluster.restart()
+    sql(cluster.dsn(), "ALTER SYSTEM RESET shared_preload_libraries", "SELECT pg_reload_conf()")
+    written(cluster, "work_mem = plenty")
+    report = checked(cluster, "plain")
+    wrong, waits = [one for one in report.findings if one.id in names]
+    assert wrong.text == "1 line of the configuration files cannot be used"
+    assert waits.evidence == (
+        "shared_preload_libraries: its line is gone, so the default comes; in force is hidden",
+    )
+    assert waits.remedy[1] == (
+        "Set shared_preload_libraries back to the value in force in the configuration files"
+    )
+    assert not waits.commands
 
 
 def test_a_list_that_is_quoted_as_one_name(new_cluster: NewCluster) -> None:

@@ -147,7 +147,10 @@ def test_a_switch(
 
 @pytest.mark.parametrize("major", [13, 18])
 def test_a_server_that_refuses_to_write(major: int, new_cluster: NewCluster) -> None:
-    """Our own session is read-only, too. A plain role may not see the files, so it cannot know."""
+    """Our own session is read-only, too; a plain role needs no right to know what was before.
+
+    Where its client has asked for it, what holds for all is hidden.
+    """
     cluster = new_cluster(major)
     sql(cluster.dsn(), "CREATE ROLE app LOGIN", "CREATE DATABASE shop")
     assert not found(checked(cluster, "postgres", "shop"), "switched-off")
@@ -158,7 +161,12 @@ def test_a_server_that_refuses_to_write(major: int, new_cluster: NewCluster) -> 
     report = checked(cluster, "postgres", "shop")
     assert found(report, "switched-off") == [("danger", "default_transaction_read_only is on")]
     plain = checked(cluster, "app", "shop")
-    assert "switched-off" in {one.name for one in plain.unjudged}
+    assert found(plain, "switched-off") == [("danger", "default_transaction_read_only is on")]
+    (told,) = [one for one in plain.findings if one.id == "switched-off"]
+    assert told.consequence == "each statement that writes fails, unless its session turns it off"
+    asked = " options='-c default_transaction_read_only=on'"
+    unsure = check(cluster.dsn("shop", user="app") + asked, skip=["free-space"], memory="4GB")
+    assert "switched-off" in {one.name for one in unsure.unjudged}
     healed(cluster, report, "switched-off")
 
 
@@ -183,13 +191,16 @@ def test_counters_that_a_database_switches_off_are_switched_on_there(
 def test_what_the_command_line_sets_is_changed_there(new_cluster: NewCluster) -> None:
     cluster = new_cluster(18)
     cluster.stop()
-    options = ["-o", "-c fsync=off -c autovacuum=off -c synchronous_commit=off"]
+    switches = "-c fsync=off -c autovacuum=off -c synchronous_commit=off"
+    options = ["-o", f"{switches} -c default_transaction_read_only=on"]
     log = str(cluster.directory / "log")
     cluster.run("pg_ctl", "start", "-D", cluster.data, "-w", "-l", log, *options)
     found = [
-        one for one in checked(cluster).findings if one.id in {"durability-off", "autovacuum-off"}
+        one
+        for one in checked(cluster).findings
+        if one.id in {"durability-off", "autovacuum-off", "switched-off"}
     ]
-    assert len(found) == 3
+    assert len(found) == 4
     for one in found:
         name = one.text.partition(" ")[0]
         said = f"The command line that starts the server sets {name}, so ALTER SYSTEM has no effect"

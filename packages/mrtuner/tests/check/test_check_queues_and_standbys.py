@@ -331,6 +331,13 @@ def test_slots_and_senders_that_are_all_in_use(major: int, new_cluster: NewClust
     (slots,) = found(cluster.dsn(), "replication-at-limit")
     assert slots.text == "2 of 2 are in use: max_replication_slots"
     assert slots.commands[0].startswith("ALTER SYSTEM SET max_replication_slots = 4;")
+    assert slots.severity == "to do"
+    assert slots.consequence.endswith("and so is pg_basebackup, which makes a slot for itself")
+    assert slots.remedy[0] == "Drop a slot that nobody uses, or raise the limit:"
+    if major == 18:  # ours of 13 has no pg_basebackup
+        copy = cluster.directory / "copy"
+        done = cluster.run("pg_basebackup", "-D", copy, "-d", cluster.dsn())
+        assert "all replication slots are in use" in done.stderr
     one = Standby(
         name="a", address=None, state="streaming", sync_state="async", behind=0, seconds=None,
         replays=True,
@@ -407,10 +414,37 @@ def test_a_standby_below_its_primary_is_not_resumed_but_restarted(
         (unsure,) = found(standby.dsn(user="monitor"), "standby-stale")
         assert not unsure.commands
         assert "insufficient parameter settings" in unsure.remedy[0]
-        sql(standby.dsn(), told.commands[0])
+        sql(standby.dsn(), told.commands[0], "ALTER SYSTEM SET max_logical_replication_workers = 5")
+        (waits,) = found(standby.dsn(), "pending-restart")  # below 60, it would not start
+        assert waits.remedy == (
+            "Restart at a time of your own, or take max_logical_replication_workers back:",
+            "ALTER SYSTEM RESET max_logical_replication_workers;",
+        )
+        sql(standby.dsn(), *waits.commands)
+        (waits,) = found(standby.dsn(), "pending-restart")
+        assert waits.remedy == ("Restart at a time of your own",)
         standby.restart()
         until(lambda: sql(primary.dsn(), "SELECT count(*) FROM pg_stat_replication") == [(1,)])
         assert not found(standby.dsn(), "standby-stale")
+
+
+@pytest.mark.parametrize("major", [18, 19])
+def test_a_standby_at_its_recovery_target_is_not_resumed(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """It pauses at the restore point x, as it does by default; resumed, it is a second primary."""
+    with standby_of(new_cluster(major), recovery_target_name="x") as (primary, standby):
+        sql(primary.dsn(), "CREATE ROLE monitor LOGIN IN ROLE pg_monitor")
+        until(lambda: sql(standby.dsn(), "SELECT to_regrole('monitor') <> 0") == [(True,)])
+        sql(primary.dsn(), "SELECT pg_create_restore_point('x')", "SELECT pg_switch_wal()")
+        until(lambda: sql(standby.dsn(), "SELECT pg_is_wal_replay_paused()") == [(True,)])
+        for user in ("postgres", "monitor"):
+            (told,) = found(standby.dsn(user=user), "standby-stale")
+            assert (told.severity, told.commands) == ("to know", ())
+            assert told.text.endswith("it has a recovery target, recovery_target_name = x")
+            assert told.consequence.endswith("resuming ends recovery and makes it a primary")
+        sql(standby.dsn(), "SELECT pg_wal_replay_resume()")  # the proof
+        until(lambda: sql(standby.dsn(), "SELECT pg_is_in_recovery()") == [(False,)])
 
 
 def test_an_abandoned_slot_is_to_be_dropped_and_not_to_be_synchronized(

@@ -385,7 +385,7 @@ TROUBLES = (
     Trouble(
         id="not-reloaded", severity="to know", plant=_edited, heals=True,
         settings={"checkpoint_timeout": "5min"},
-        says=r"force: work_mem: .*/postgresql\.conf:\d+: work_mem = 12MB, in force is 4096 kB",
+        says=r"force: work_mem: .*/postgresql\.conf:\d+: work_mem = 12MB, in force is 4MB",
         remedy="SELECT pg_reload_conf();",
     ),
     Trouble(

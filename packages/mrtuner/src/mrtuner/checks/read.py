@@ -40,8 +40,10 @@ from mrtuner.history.recording.statement_text import normalized
 from mrtuner.postgres.connect import any_bytes, connect, translated
 from mrtuner.postgres.missing_grants import SEE_FILES, SEE_STATS, SEE_SUBSCRIPTIONS
 from mrtuner.postgres.named_queries import QueryTimeouts, Reader
+from mrtuner.postgres.read_server import ORIGINS
 from mrtuner.postgres.read_server import read as read_server
 from mrtuner.tuning import Tuning, gather, next_start_of, tune_server
+from mrtuner.tuning.situation import OF_OUR_SESSION
 from mrtuner.vacuum.assess import Vacuum, judge
 from mrtuner.vacuum.read import read as read_vacuum
 
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 _HIDDEN: Final = "<insufficient privilege>"
 #: A check must stay harmless on a server in trouble: what takes longer is not judged.
 PATIENCE: Final = QueryTimeouts(statement="2s", lock="200ms")
+_READ_ONLY: Final = "default_transaction_read_only"
 #: A server that does not answer within this time [s] is a finding.
 _PATIENCE_TO_CONNECT: Final = 4
 
@@ -92,15 +95,32 @@ def read(dsn: str, said: gather.Flags, platform: Platform | None = None) -> Stat
     """
     with connect(dsn, timeout=_PATIENCE_TO_CONNECT) as conn, translated(), any_bytes(conn):
         conn.execute(
-            "SELECT set_config('default_transaction_read_only', 'on', false), "
-            "set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false)",
+            "SELECT set_config('lock_timeout', %s, false), "
+            "set_config('statement_timeout', %s, false)",
             [PATIENCE.lock, PATIENCE.statement],
         )
-        return _state(conn, said, platform)
+        [(setting, source)] = conn.execute(
+            "SELECT setting, source FROM pg_catalog.pg_settings WHERE name = %s", [_READ_ONLY]
+        ).fetchall()
+        conn.execute("SELECT set_config(%s, 'on', false)", [_READ_ONLY])
+        server = _before_ours(read_server(conn, PATIENCE), setting, source)
+        return _state(conn, server, said, platform)
 
 
-def _state(conn: Connection, said: gather.Flags, platform: Platform | None) -> State:
-    server = read_server(conn, PATIENCE)
+def _before_ours(server: Server, setting: str, source: str) -> Server:
+    """With the switch that our session has set as it was before, if that is the server's own."""
+    origin = ORIGINS.get(source, "session")
+    if origin in OF_OUR_SESSION:
+        return server
+    own = replace(server.settings[_READ_ONLY], setting=setting, reset_val=setting, origin=origin)
+    commanded = {_READ_ONLY} if origin == "command line" else set()
+    platform = replace(server.platform, commanded=server.platform.commanded | commanded)
+    return replace(server, settings={**server.settings, _READ_ONLY: own}, platform=platform)
+
+
+def _state(
+    conn: Connection, server: Server, said: gather.Flags, platform: Platform | None
+) -> State:
     if platform is not None:
         server = replace(server, platform=platform)
     reader = Reader(conn, server.version_num, PATIENCE)

@@ -76,6 +76,7 @@ class Pending:
     value: str | None  # the value in the files; None: no longer there, or the role may not see it
     removed: bool = False  # its line is gone: the default will apply
     place: str | None = None  # file:line; None: its line is gone, or the role may not see it
+    elsewhere: str | None = None  # the value in the other files; None: none there
 
 
 PlatformName = Literal[

@@ -27,8 +27,8 @@ def waiting(
     `flagged` are the names with pending_restart, queried after the view was read.
 
     >>> gone = 'parameter "wal_buffers" cannot be changed without restarting the server'
-    >>> waiting(None, None, gone, ())
-    Pending(name='wal_buffers', value=None, removed=True)
+    >>> waiting(None, None, gone, ()) == Pending(name="wal_buffers", value=None, removed=True)
+    True
     >>> waiting("max_connections", "many", "setting could not be applied", ())
     """
     if name is None and (gone := _GONE.fullmatch(error or "")):
@@ -36,3 +36,14 @@ def waiting(
     if name is not None and error == _NOT_APPLIED and name.lower() in flagged:
         return Pending(name=name.lower(), value=value)
     return None
+
+
+def unclear(name: str | None, error: str | None, seen: Collection[str]) -> bool:
+    """Whether a row may be a pending change or an error, of a parameter that is not `seen`.
+
+    What a role may not see has no row in pg_settings, and so no flag.
+
+    >>> unclear("shared_preload_libraries", "setting could not be applied", {"work_mem"})
+    True
+    """
+    return name is not None and error == _NOT_APPLIED and name.lower() not in seen

@@ -33,7 +33,7 @@ from mrtuner.postgres.model import (
     Slru,
 )
 from mrtuner.postgres.named_queries import USUAL, QueryTimeouts, Reader, Row
-from mrtuner.postgres.pending import waiting
+from mrtuner.postgres.pending import unclear, waiting
 from mrtuner.postgres.platform import Clues, platform
 from mrtuner.units import Bytes
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
 #: Our names for pg_settings.source. Source: guc_tables.c, GucSource_Names.
-_ORIGINS: Final[dict[str, Origin]] = {
+ORIGINS: Final[dict[str, Origin]] = {
     "default": "default",
     "environment variable": "environment",
     "configuration file": "file",
@@ -58,6 +58,8 @@ _ORIGINS: Final[dict[str, Origin]] = {
 }
 #: A part that shows what the archiver does not count.
 WAITING_WAL: Final = "WAL that waits for the archiver"
+#: A part that shows which lines of the files are errors, and which wait for a restart.
+HIDDEN_LINES: Final = "lines of hidden settings"
 
 
 def read(conn: Connection, patience: QueryTimeouts = USUAL) -> Server:
@@ -83,7 +85,7 @@ def _server(reader: Reader) -> Server:
         reader.lacks("sourcefile", why, SEE_SETTINGS)
         reader.lacks("data_directory", "the role may not see it", SEE_SETTINGS)
     extensions = tuple(row["name"] for row in reader.rows("extensions"))
-    problems, pending = _files(reader)
+    problems, pending = _files(reader, {name.lower() for name in settings})
     typed = {
         row["name"]: _setting(row, config_file)
         for row in (settings | _own(reader, settings)).values()
@@ -151,14 +153,16 @@ def _setting(row: Row, config_file: str | None) -> Setting:
 
 def _origin(source: str, sourcefile: str | None, config_file: str | None) -> Origin:
     """Where a value comes from; a file that the role may not see is just a "file"."""
-    origin = _ORIGINS.get(source, "session")
+    origin = ORIGINS.get(source, "session")
     if origin != "file" or sourcefile is None or sourcefile == config_file:
         return origin
     auto = sourcefile.rpartition("/")[2] == "postgresql.auto.conf"
     return "postgresql.auto.conf" if auto else "include"
 
 
-def _files(reader: Reader) -> tuple[tuple[FileProblem, ...], tuple[Pending, ...]]:
+def _files(
+    reader: Reader, seen: Collection[str]
+) -> tuple[tuple[FileProblem, ...], tuple[Pending, ...]]:
     """Return the lines that the server could not use and, separately, those waiting for a restart.
 
     Reading pg_file_settings tries every line, which flags the waiting ones in this session. For
@@ -169,15 +173,19 @@ def _files(reader: Reader) -> tuple[tuple[FileProblem, ...], tuple[Pending, ...]
     flagged = {row["name"] for row in reader.rows("pending")}
     if len(reader.missing) > lacking:
         return (), tuple(Pending(name=name, value=None) for name in sorted(flagged))
-    problems, pending = [], []
+    problems, pending, hidden = [], [], []
     for row in rows:
         if one := waiting(row["name"], row["setting"], row["error"], flagged):
             place = f"{row['sourcefile']}:{row['sourceline']}" if row["sourcefile"] else None
-            pending.append(replace(one, place=place))
+            pending.append(replace(one, place=place, elsewhere=row["elsewhere"]))
+        elif unclear(row["name"], row["error"], seen):
+            hidden.append(row["name"])
         else:
-            problems.append(
-                FileProblem(**{name: value for name, value in row.items() if name != "setting"})
-            )
+            named = ("sourcefile", "sourceline", "name", "error")
+            problems.append(FileProblem(**{name: row[name] for name in named}))
+    if hidden:
+        why = f"the role may not see whether {', '.join(hidden)} waits for a restart or is wrong"
+        reader.lacks(HIDDEN_LINES, why, SEE_SETTINGS)
     return tuple(problems), tuple(pending)
 
 

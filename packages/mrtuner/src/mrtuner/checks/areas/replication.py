@@ -98,29 +98,28 @@ def unused(slot: Slot) -> bool:
 
 @check(
     "replication-at-limit",
-    judged="as many slots as max_replication_slots (to know), or as many WAL senders as "
-    "max_wal_senders, are in use; base backups do not count",
-    source="documentation: Replication, Sending Servers",
+    judged="as many slots as max_replication_slots, or as many WAL senders as max_wal_senders, are "
+    "in use; base backups do not count",
+    source="documentation: Replication, Sending Servers; pg_basebackup, --no-slot",
     remedy="Drop slots that nobody uses, or raise the limit, which needs a restart.",
     needs=("slots",),
 )
 def replication_at_limit(state: State) -> Iterator[Finding]:
     """The next standby, subscription or base backup is refused."""
     slots = [one for one in state.server.slots if not one.temporary]
-    for name, used, severity, remedy in (
-        ("max_replication_slots", len(slots), Severity.TO_KNOW, "If one more is to come, drop a "
-         "slot that nobody uses, or raise the limit, first on the standbys:"),
-        ("max_wal_senders", len(state.standbys), Severity.TO_DO,
+    for name, used, refused, remedy in (
+        ("max_replication_slots", len(slots), "pg_basebackup, which makes a slot for itself",
+         "Drop a slot that nobody uses, or raise the limit:"),
+        ("max_wal_senders", len(state.standbys), "a base backup",
          "Raise the limit, first on the standbys:"),
     ):  # fmt: skip
         most = int(state.setting(name) or 0)
         if most and used >= most:
             yield Finding(
                 id="replication-at-limit",
-                severity=severity,
+                severity=Severity.TO_DO,
                 text=f"{used} of {most} are in use: {name}",
-                consequence="the next standby or subscription is refused"
-                + ("" if severity is Severity.TO_KNOW else ", and so is a base backup"),
+                consequence=f"the next standby or subscription is refused, and so is {refused}",
                 cost=SLIGHT,
                 basis="pg_replication_slots and pg_stat_replication, now",
                 remedy=(remedy, state.server.platform.remedy(True, **{name: str(2 * most)})),
@@ -239,7 +238,7 @@ def replication_lag(state: State) -> Iterator[Finding]:
                 "On the standby: an old transaction can hold up replay, even an idle one:",
                 _OLDEST,
                 "Replay may be paused there; if so, mrtuner check of the standby says what ends "
-                "that (resuming it can stop the server):",
+                "that (resuming it can stop the server, or make a primary of it):",
                 Command("SELECT pg_is_wal_replay_paused();"),
             ),
         )
@@ -247,12 +246,14 @@ def replication_lag(state: State) -> Iterator[Finding]:
 
 @check(
     "standby-stale",
-    judged="replay is paused; or nothing was replayed for five minutes, more than "
-    "recovery_min_apply_delay, and it does not stream (to know, if it has an archive and no "
-    "primary_conninfo: the primary may be idle), or 16 MB wait for replay, or a query holds it up",
+    judged="replay is paused (to know, if a recovery target is set); or nothing was replayed for "
+    "five minutes, more than recovery_min_apply_delay, and it does not stream (to know, if it has "
+    "an archive and no primary_conninfo: the primary may be idle), or 16 MB wait for replay, or a "
+    "query holds it up",
     source="documentation: Hot Standby; pg_stat_wal_receiver; the limits are chosen",
-    remedy="Resume replay (not where a setting is lower than the primary's: raise it and restart), "
-    "end the query that holds it up, or repair its connection to the primary.",
+    remedy="Resume replay (not at a recovery target, where that makes a primary of it, nor where a "
+    "setting is lower than the primary's: raise it and restart), end the query that holds it up, "
+    "or repair its connection to the primary.",
     needs=("receiver",),
 )
 def standby_stale(state: State) -> Iterator[Finding]:
@@ -299,8 +300,23 @@ def standby_stale(state: State) -> Iterator[Finding]:
 def _paused(state: State, found: Receiver) -> Finding:
     """Replay that somebody paused is resumed; one that paused itself would stop the server.
 
-    Source: xlogrecovery.c, RecoveryRequiresIntParameter.
+    One that stopped at its recovery target would become a second primary.
+    Source: xlogrecovery.c, RecoveryRequiresIntParameter, recoveryPausesHere.
     """
+    target = next((name for name in _TARGETS if state.setting(name)), None)
+    if target and not found.lower:
+        return replace(
+            _stale(
+                "replay is paused, and it has a recovery target, "
+                f"{target} = {state.setting(target)}",
+                "To replay further, set a later target or none, then restart this server; with "
+                "recovery.signal and no target, it becomes a primary at the end of its WAL",
+                "To make a primary of it, first be sure that clients write to no other one: SELECT "
+                "pg_wal_replay_resume()",
+            ),
+            severity=Severity.TO_KNOW,
+            consequence="if it stopped there, resuming ends recovery and makes it a primary",
+        )
     if not found.may_stop:
         return _stale("replay is paused", Command("SELECT pg_wal_replay_resume();"))
     if found.lower is None:
@@ -318,6 +334,13 @@ def _paused(state: State, found: Receiver) -> Finding:
         "Do not resume replay, which stops this server. Raise it here, then restart this server:",
         state.server.platform.remedy(True, **values),
     )
+
+
+#: Replay pauses there, with recovery_target_action at its default.
+_TARGETS: Final = (
+    "recovery_target", "recovery_target_name", "recovery_target_time", "recovery_target_xid",
+    "recovery_target_lsn",
+)  # fmt: skip
 
 
 def _stale(text: str, *remedy: str) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -14,13 +14,15 @@ from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import FileValue, State
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.notation import Unreadable, read, read_word, same
-from mrtuner.postgres.conf_file import number
+from mrtuner.postgres.conf_file import number, with_unit
 from mrtuner.postgres.missing_grants import SEE_FILES
 from mrtuner.postgres.model import RELOAD, Override, Pending, Server, Setting
+from mrtuner.postgres.read_server import HIDDEN_LINES
 from mrtuner.postgres.secret_settings import shown
 from mrtuner.tuning.feasibility import servers_own
 from mrtuner.tuning.overrides import (
     for_all_roles,
+    may_go_back,
     resets,
     servers_value,
     switched,
@@ -203,7 +205,9 @@ def _refused_writes(server: Server) -> Iterator[Finding]:
             id="switched-off",
             severity=Severity.TO_KNOW if one and one.role else Severity.DANGER,
             text=f"{_READ_ONLY} is on" + (f" for {whose(one)}" if one else ""),
-            consequence="each statement that writes fails there, unless its session turns it off",
+            consequence="each statement that writes fails"
+            + (" there" if one else "")
+            + ", unless its session turns it off",
             harm_in=None if one and one.role else 0.0,
             basis="pg_settings and pg_db_role_setting, now",
             remedy=(
@@ -257,7 +261,7 @@ def _without_method(what: str, *remedies: str) -> Finding:
     "and directories (not where Patroni starts it, which writes the settings itself)",
     source="documentation: Server Configuration; sysv_shmem.c, hba.c, postmaster.c",
     remedy="Correct what the start would fail at, before anything restarts the server.",
-    needs=("next start", "file_problems"),
+    needs=("next start", "file_problems", HIDDEN_LINES),
 )
 def next_start(state: State) -> Iterator[Finding]:
     """The server runs, and would not start again: the next restart or crash is an outage."""
@@ -269,7 +273,7 @@ def next_start(state: State) -> Iterator[Finding]:
     judged="a line of the configuration files has an error (pg_file_settings)",
     source="documentation: pg_file_settings",
     remedy="Correct the line, then reload.",
-    needs=("file_problems",),
+    needs=("file_problems", HIDDEN_LINES),
 )
 def configuration_errors(state: State) -> Iterator[Finding]:
     """A line of a configuration file is not in force, because the server cannot use it.
@@ -322,39 +326,42 @@ _HIDDEN_WORDS: Final = re.compile(r"(?i)on|off|true|false|yes|no|0|1|info")
     "pending-restart",
     judged="a setting in the files differs from the one in force and needs a restart",
     source="documentation: pg_settings, pending_restart",
-    remedy="Restart at a time of your own, or take the change back.",
-    needs=("file_problems",),
+    remedy="Restart at a time of your own, or take the change back (not where a standby raises "
+    "what its primary may have already).",
+    needs=("file_problems", HIDDEN_LINES),
 )
 def pending_restart(state: State) -> Iterator[Finding]:
     """Somebody changed a setting that waits for a restart: the next one puts it into force,
     whenever that is.
     """
     waiting, by_sql = state.server.pending, state.server.platform.alter_system
-    back = tuple(taken_back(state.server))
+    back, backs = tuple(taken_back(state.server)), may_go_back(state.server)
+    what = "the change" if len(backs) == len(waiting) else _names(backs)
     findings = state.tuning.findings if state.tuning else ()
     fails = any(one.id == "next-start" for one in findings)
+    ways = [] if fails else ["restart at a time of your own"]
+    ways += [f"take {what} back"] if backs else []
+    then = ":" if back else "" if by_sql or not backs else f". {state.server.platform.how}"
     if waiting:
-        names = first_few([one.name for one in waiting], _SHOWN)
         yield Finding(
             id="pending-restart",
             severity=Severity.TO_KNOW,
-            text=f"waiting for a restart: {names}",
+            text=f"waiting for a restart: {_names(waiting)}",
             consequence="the next restart, planned or not, "
             + ("fails" if fails else "changes them"),
             evidence=tuple(_waits(state, one) for one in waiting[:_SHOWN]),
             basis="pg_settings and pg_file_settings, now",
             remedy=(
                 *([_FAILS] if fails else []),
-                (
-                    "Take the change back"
-                    if fails
-                    else "Restart at a time of your own, or take the change back"
-                )
-                + (":" if back else "" if by_sql else f". {state.server.platform.how}"),
+                *([f"{', or '.join(ways).capitalize()}{then}"] if ways else []),
                 *back,
                 *([_PATRONIS] if state.server.platform.by_patroni else []),
             ),
         )
+
+
+def _names(waiting: Sequence[Pending]) -> str:
+    return first_few([one.name for one in waiting], _SHOWN)
 
 
 _FAILS: Final = "Do not restart before what next-start found is mended: the server would not start"
@@ -362,12 +369,17 @@ _FAILS: Final = "Do not restart before what next-start found is mended: the serv
 
 def _waits(state: State, one: Pending) -> str:
     """The value in force, and the next one."""
-    now = state.server.settings[one.name]
+    now = state.server.settings.get(one.name)
     value = "hidden" if one.value is None else shown(one.name, one.value)
     then = f"{one.name} = {value} ({one.place or 'in the files'})"
     if one.removed:
         then = f"{one.name}: its line is gone, so the default comes"
-    return f"{then}; in force is {shown(one.name, now.setting)} {now.unit or ''}".rstrip()
+    return f"{then}; in force is {'hidden' if now is None else _in_force(now)}"
+
+
+def _in_force(one: Setting) -> str:
+    """As a person writes it."""
+    return shown(one.name, with_unit(one.setting, one.vartype, one.unit))
 
 
 _PATRONIS: Final = (
@@ -397,8 +409,7 @@ def not_reloaded(state: State) -> Iterator[Finding]:
             consequence="the next reload, by whomever, changes them",
             evidence=tuple(
                 f"{one.place}: {one.name} = {one.value}, in force is "
-                f"{state.server.settings[one.name].reset_val} "
-                f"{state.server.settings[one.name].unit or ''}".rstrip()
+                f"{_in_force(state.server.settings[one.name])}"
                 for one in found[:_SHOWN]
             ),
             basis="pg_file_settings and pg_settings, now",
