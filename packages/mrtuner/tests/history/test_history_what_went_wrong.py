@@ -489,6 +489,30 @@ def test_a_sample_that_is_nearly_as_slow_does_not_divide_what_is_slower(tmp_path
     assert told[:17] == f"{clock(BEGIN + 19 * 60)} {clock(BEGIN + 30 * 60)}"
 
 
+@pytest.mark.parametrize("usual", [(25,), (24, 25), (23, 28)])
+def test_a_few_usual_samples_do_not_divide_what_is_slower(
+    usual: Sequence[int], tmp_path: Path
+) -> None:
+    """Eleven minutes of 45 ms begin at 19:00, of which one or two took 10 ms.
+
+    The step after them, to 90 ms, is higher than the first: it is not what made it slower.
+    """
+    slow = {**dict.fromkeys(range(20, 31), 45.0), max(usual) + 1: 90.0}
+    changed = (setting(0, "65536"), setting(19, "1024"), setting(usual[0], "4096"))
+    assert recorded(
+        tmp_path, *changed, *loads({at: ms for at, ms in slow.items() if at not in usual})
+    ) == [
+        f"{clock(BEGIN + 19 * 60)} {clock(BEGIN + 30 * 60)} SELECT * FROM orders took 45 ms per "
+        "call instead of 10 ms; just before: work_mem: 64MB → 1MB"
+    ]
+
+
+def test_slow_minutes_far_apart_are_not_one_slower_statement(tmp_path: Path) -> None:
+    """Slow in two minutes of five: three usual ones are a longer pause than one has."""
+    slow = {minute: 45.0 for minute in range(15, MINUTES) if minute % 5 < 2}
+    assert recorded(tmp_path, *loads(slow)) == []
+
+
 def test_a_setting_that_was_changed_in_reaction_is_no_cause(tmp_path: Path) -> None:
     """Slow from 20:00 on, which the sample of 21:00 shows first."""
     slow = (*load(range(21, 31), 45.0),)
