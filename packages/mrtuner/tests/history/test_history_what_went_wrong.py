@@ -357,7 +357,41 @@ def test_sessions_that_were_refused_in_a_storm_are_told_with_it_and_whose_it_was
         for second, number in ((0, 20), (1015, 160), (1075, 20))
     ]  # fmt: skip
     few = sample("sessions", BEGIN + 1012, of_source("sessions", pid=1, application="cart"))
-    assert recorded(tmp_path / "idle", *storm, *roles, few) == [f"{rose}; 160 were of the role web"]
+    assert recorded(tmp_path / "idle", *storm, *roles, few) == [
+        f"{rose}; the role web had 160, 140 more than before"
+    ]
+
+
+def test_a_storm_is_of_those_who_have_more_sessions_than_before_it(tmp_path: Path) -> None:
+    """95 sessions from 1000 s to 1020 s, usual are 45: at least 25 must be of one.
+
+    The role `report` has 45 idle ones all day and 50 in the storm, `app` none and then 35. Another
+    day `report` has 50 at work all day, and `cart` 35 in the storm.
+    """
+    storm = (*connections([45] * 100 + [95] * 3 + [45] * 100),)
+    idle = [
+        sample("sessions_by_role", BEGIN + second, *(
+            of_source("sessions_by_role", database="app", role=role, state="idle", sessions=number)
+            for role, number in (("report", report), ("app", app))
+        ))
+        for second, report, app in ((0, 45, 0), (960, 45, 0), (1015, 50, 35), (1075, 45, 0))
+    ]  # fmt: skip
+    rose = "the number of sessions rose to 95 of 200; usual are 45"
+    (told,) = recorded(tmp_path / "idle", *storm, *idle)
+    assert told[18:] == f"{rose}; the role app had 35, 35 more than before"
+    common = {"backend_type": "client backend", "state": "active"}
+    working = [
+        sample("sessions", BEGIN + second, *(
+            of_source("sessions", pid=pid, application="cart" if pid < cart else "report", **common)
+            for pid in range(50 + cart)
+        ))
+        for second, cart in ((942, 0), (1002, 35))
+    ]  # fmt: skip
+    (told,) = recorded(tmp_path / "working", *storm, *working)
+    assert told[18:] == f"{rose}; 35 were of cart"
+    steady = [replace(one, rows=one.rows[-50:]) for one in working]
+    (told,) = recorded(tmp_path / "steady", *storm, *steady)
+    assert told[18:] == rose
 
 
 def test_a_deadlock_is_told_when_samples_saw_it_and_whose_it_was(tmp_path: Path) -> None:
