@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -19,6 +20,9 @@ from history_story import BEGIN, INSTANCE, of_source, sample
 from command_line import run
 from mrtuner.answers import history
 from mrtuner.bench.load.pgbench import find_pgbench
+from mrtuner.history.analysis.incidents import incidents
+from mrtuner.history.analysis.period import period
+from mrtuner.history.reading import open_history
 from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
@@ -408,6 +412,28 @@ def test_a_deadlock_is_told_when_samples_saw_it_and_whose_it_was(tmp_path: Path)
         f"{clock(BEGIN + 90)} {clock(BEGIN + 90)} 1 deadlock was resolved in shop between sessions "
         'of "my cart" and stock'
     ]
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [(85, []), (95, [90]), (120, [90]), (150, [90]), (155, [])],
+)
+def test_a_deadlock_is_told_in_the_period_in_which_it_was(
+    end: int, told: list[int], tmp_path: Path
+) -> None:
+    """Seen after 90 s and counted after 120 s: in the minute until 85 s or 155 s it was not."""
+    locks = totals("databases", "deadlocks", [0, 0, 1, 0], database="shop")
+    rows = [
+        of_source("sessions", pid=pid, application="x", blocked_by=by, state="active",
+                  wait_event="transactionid")
+        for pid, by in ((102, "103"), (103, "102"))
+    ]  # fmt: skip
+    seen = [sample("sessions", BEGIN + 90, *rows), sessions(BEGIN + 91)]
+    recorded(tmp_path, *locks, *seen)
+    with open_history(tmp_path) as store:
+        until = datetime(2026, 11, 23, tzinfo=UTC) + timedelta(seconds=BEGIN + end)
+        found = incidents(store, period(store, INSTANCE, since=60, until=until))
+    assert [one.begin.minute * 60 + one.begin.second for one in found] == told
 
 
 def test_the_errors_of_the_log_are_shown_by_severity(tmp_path: Path) -> None:
