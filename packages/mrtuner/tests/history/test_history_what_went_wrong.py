@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -19,6 +20,9 @@ from history_story import BEGIN, INSTANCE, of_source, sample
 from command_line import run
 from mrtuner.answers import history
 from mrtuner.bench.load.pgbench import find_pgbench
+from mrtuner.history.analysis.incidents import incidents
+from mrtuner.history.analysis.period import period
+from mrtuner.history.reading import open_history
 from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
@@ -357,7 +361,41 @@ def test_sessions_that_were_refused_in_a_storm_are_told_with_it_and_whose_it_was
         for second, number in ((0, 20), (1015, 160), (1075, 20))
     ]  # fmt: skip
     few = sample("sessions", BEGIN + 1012, of_source("sessions", pid=1, application="cart"))
-    assert recorded(tmp_path / "idle", *storm, *roles, few) == [f"{rose}; 160 were of the role web"]
+    assert recorded(tmp_path / "idle", *storm, *roles, few) == [
+        f"{rose}; the role web had 160, 140 more than before"
+    ]
+
+
+def test_a_storm_is_of_those_who_have_more_sessions_than_before_it(tmp_path: Path) -> None:
+    """95 sessions from 1000 s to 1020 s, usual are 45: at least 25 must be of one.
+
+    The role `report` has 45 idle ones all day and 50 in the storm, `app` none and then 35. Another
+    day `report` has 50 at work all day, and `cart` 35 in the storm.
+    """
+    storm = (*connections([45] * 100 + [95] * 3 + [45] * 100),)
+    idle = [
+        sample("sessions_by_role", BEGIN + second, *(
+            of_source("sessions_by_role", database="app", role=role, state="idle", sessions=number)
+            for role, number in (("report", report), ("app", app))
+        ))
+        for second, report, app in ((0, 45, 0), (960, 45, 0), (1015, 50, 35), (1075, 45, 0))
+    ]  # fmt: skip
+    rose = "the number of sessions rose to 95 of 200; usual are 45"
+    (told,) = recorded(tmp_path / "idle", *storm, *idle)
+    assert told[18:] == f"{rose}; the role app had 35, 35 more than before"
+    common = {"backend_type": "client backend", "state": "active"}
+    working = [
+        sample("sessions", BEGIN + second, *(
+            of_source("sessions", pid=pid, application="cart" if pid < cart else "report", **common)
+            for pid in range(50 + cart)
+        ))
+        for second, cart in ((942, 0), (1002, 35))
+    ]  # fmt: skip
+    (told,) = recorded(tmp_path / "working", *storm, *working)
+    assert told[18:] == f"{rose}; 35 were of cart"
+    steady = [replace(one, rows=one.rows[-50:]) for one in working]
+    (told,) = recorded(tmp_path / "steady", *storm, *steady)
+    assert told[18:] == rose
 
 
 def test_a_deadlock_is_told_when_samples_saw_it_and_whose_it_was(tmp_path: Path) -> None:
@@ -374,6 +412,28 @@ def test_a_deadlock_is_told_when_samples_saw_it_and_whose_it_was(tmp_path: Path)
         f"{clock(BEGIN + 90)} {clock(BEGIN + 90)} 1 deadlock was resolved in shop between sessions "
         'of "my cart" and stock'
     ]
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [(85, []), (95, [90]), (120, [90]), (150, [90]), (155, [])],
+)
+def test_a_deadlock_is_told_in_the_period_in_which_it_was(
+    end: int, told: list[int], tmp_path: Path
+) -> None:
+    """Seen after 90 s and counted after 120 s: in the minute until 85 s or 155 s it was not."""
+    locks = totals("databases", "deadlocks", [0, 0, 1, 0], database="shop")
+    rows = [
+        of_source("sessions", pid=pid, application="x", blocked_by=by, state="active",
+                  wait_event="transactionid")
+        for pid, by in ((102, "103"), (103, "102"))
+    ]  # fmt: skip
+    seen = [sample("sessions", BEGIN + 90, *rows), sessions(BEGIN + 91)]
+    recorded(tmp_path, *locks, *seen)
+    with open_history(tmp_path) as store:
+        until = datetime(2026, 11, 23, tzinfo=UTC) + timedelta(seconds=BEGIN + end)
+        found = incidents(store, period(store, INSTANCE, since=60, until=until))
+    assert [one.begin.minute * 60 + one.begin.second for one in found] == told
 
 
 def test_the_errors_of_the_log_are_shown_by_severity(tmp_path: Path) -> None:
@@ -487,6 +547,30 @@ def test_a_sample_that_is_nearly_as_slow_does_not_divide_what_is_slower(tmp_path
     """19 ms in one of eleven minutes of 45 ms is less than twice the usual, but not usual."""
     (told,) = recorded(tmp_path, *loads({**dict.fromkeys(range(20, 31), 45.0), 25: 19.0}))
     assert told[:17] == f"{clock(BEGIN + 19 * 60)} {clock(BEGIN + 30 * 60)}"
+
+
+@pytest.mark.parametrize("usual", [(25,), (24, 25), (23, 28)])
+def test_a_few_usual_samples_do_not_divide_what_is_slower(
+    usual: Sequence[int], tmp_path: Path
+) -> None:
+    """Eleven minutes of 45 ms begin at 19:00, of which one or two took 10 ms.
+
+    The step after them, to 90 ms, is higher than the first: it is not what made it slower.
+    """
+    slow = {**dict.fromkeys(range(20, 31), 45.0), max(usual) + 1: 90.0}
+    changed = (setting(0, "65536"), setting(19, "1024"), setting(usual[0], "4096"))
+    assert recorded(
+        tmp_path, *changed, *loads({at: ms for at, ms in slow.items() if at not in usual})
+    ) == [
+        f"{clock(BEGIN + 19 * 60)} {clock(BEGIN + 30 * 60)} SELECT * FROM orders took 45 ms per "
+        "call instead of 10 ms; just before: work_mem: 64MB → 1MB"
+    ]
+
+
+def test_slow_minutes_far_apart_are_not_one_slower_statement(tmp_path: Path) -> None:
+    """Slow in two minutes of five: three usual ones are a longer pause than one has."""
+    slow = {minute: 45.0 for minute in range(15, MINUTES) if minute % 5 < 2}
+    assert recorded(tmp_path, *loads(slow)) == []
 
 
 def test_a_setting_that_was_changed_in_reaction_is_no_cause(tmp_path: Path) -> None:

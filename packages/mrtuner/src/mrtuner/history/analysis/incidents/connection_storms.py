@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -102,25 +103,41 @@ def _who(
     history: History, about: HistoryPeriod, storm: Sequence[tuple[datetime, Mapping[str, Any]]],
     peak: Mapping[str, Any], often: float,
 ) -> str:  # fmt: skip
-    """Whose sessions were most of those that are not usual, if that was seen.
+    """Whose sessions most of those are that are not usual, if that was seen.
 
-    Idle sessions are counted by role only.
+    That is who has so many more than before the storm. Idle sessions are counted by role only.
     """
     many = (peak["clients"] - often) / 2
-    at = peak["time"].replace(tzinfo=UTC)
+    before = storm[0][0] - _APART
     if as_sampled(history, "sessions", about):
-        seen = history.rows(
-            f"""SELECT time, application, role, count(*) AS number FROM sessions
-                WHERE {IN_PERIOD} AND backend_type = 'client backend' GROUP BY 1, 2, 3
-                ORDER BY number DESC, application, role, time LIMIT 1""",
-            replace(about, begin=at - _BESIDE, end=at + _BESIDE).parameters, inside=True,
-        )  # fmt: skip
-        for row in seen:
-            if row["number"] >= many and row["application"]:
-                role = f" (role {as_name(row['role'])})" if row["role"] else ""
-                return f"; {row['number']:,} were of {as_name(row['application'])}{role}"
-    around = replace(about, begin=storm[0][0] - _APART, end=storm[-1][0] + _APART)
-    for one in (role_peaks(history, around) or ())[:1]:
-        if one.sessions >= many:
-            return f"; {one.sessions:,} were of the role {as_name(one.role)}"
-    return ""
+        usual = _at_work(history, about, before)
+        for (application, role), number in _at_work(
+            history, about, peak["time"].replace(tzinfo=UTC)
+        ).most_common():
+            if application and number - usual[application, role] >= many:
+                of = f" (role {as_name(role)})" if role else ""
+                return f"; {number:,} were of {as_name(application)}{of}"
+    around = replace(about, begin=before, end=storm[-1][0] + _APART)
+    calm = replace(about, begin=before - _APART, end=before)
+    of_role = {one.role: one.sessions for one in role_peaks(history, calm) or ()}
+    rises = [
+        (one.sessions - of_role.get(one.role, 0), one) for one in role_peaks(history, around) or ()
+    ]
+    rise, most = max(rises, key=lambda one: one[0], default=(0, None))
+    if most is None or rise < many:
+        return ""
+    return f"; the role {as_name(most.role)} had {most.sessions:,}, {rise:,} more than before"
+
+
+def _at_work(
+    history: History, about: HistoryPeriod, at: datetime
+) -> Counter[tuple[str | None, str | None]]:
+    """Return how many sessions of each application and role were sampled at about this time."""
+    rows = history.rows(
+        f"""SELECT application, role, max(number) AS number FROM (
+                SELECT time, application, role, count(*) AS number FROM sessions
+                WHERE {IN_PERIOD} AND backend_type = 'client backend' GROUP BY 1, 2, 3) AS t
+            GROUP BY 1, 2 ORDER BY 1, 2""",
+        replace(about, begin=at - _BESIDE, end=at + _BESIDE).parameters, inside=True,
+    )  # fmt: skip
+    return Counter({(row["application"], row["role"]): row["number"] for row in rows})

@@ -5,24 +5,33 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mrtuner.history.analysis.incidents.model import Incident
-from mrtuner.history.analysis.incidents.samples import grown_together, span_of
+from mrtuner.history.analysis.incidents.samples import LATE, grown_together, span_of
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.reading import History
 from mrtuner.wording import as_name, enumerated, first_few, plural_was
 
 
 def deadlocks(history: History, about: HistoryPeriod) -> Iterator[Incident]:
-    for rows in grown_together(history, about, "databases", "deadlocks"):
+    if not history.has("databases"):
+        return
+    # They are counted at the next sample, so one of the period's end is counted after it.
+    later = about.end + timedelta(seconds=LATE * history.source("databases").interval)
+    for found in grown_together(history, replace(about, end=later), "databases", "deadlocks"):
+        rows = [row for row in found if span_of(row)[0] < about.end]
+        if not rows:
+            continue
         names = sorted({as_name(row["database"]) for row in rows if row["database"]})
         count = int(sum(row["deadlocks"] for row in rows))
         begin, end = span_of(rows[0])[0], span_of(rows[-1])[1]
         seen, who = _seen(history, replace(about, begin=begin, end=end))
         if count == 1 and seen:
             begin, end = seen[0], seen[-1]
+        if begin >= about.end or end < about.begin:
+            continue
         of = f" between sessions of {enumerated(who[:3])}" if who else ""
         yield Incident(
             kind="deadlocks", begin=begin, end=end, screen="connections",

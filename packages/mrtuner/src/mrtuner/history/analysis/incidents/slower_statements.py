@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from statistics import median
 from typing import Any, Final
 
@@ -36,11 +37,13 @@ _SLOWER: Final = 2.0
 _MINUTES: Final = 5
 _SESSIONS: Final = 0.25
 _CALLS: Final = 20
-#: From so many samples on, some are usual; a run of slow ones has no longer pause than this, and
-#: none in it that took less than so many times the usual.
+#: From so many samples on, some are usual. A sample that took less than so many times the usual ends
+#: a run of slow ones, as a pause does; if the next one soon has its level again, it is the same.
 _SAMPLES: Final = 2 * _MINUTES
 _PAUSE: Final = timedelta(minutes=1)
 _USUAL_AGAIN: Final = 1.5
+_SOON: Final = timedelta(minutes=2.5)
+_ALIKE: Final = 3.0
 #: A run begins and ends with a sample of at least this part of its level.
 _PART: Final = 0.1
 #: Statements that become slower within this time of each other do so together.
@@ -70,11 +73,11 @@ def slow_queries(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     day = usual_day(about)
     by_statement: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in _slow_samples(history, day):
-        by_statement[row["query_id"], row["database"], row["role"], row["quiet"]].append(row)
+        by_statement[row["query_id"], row["database"], row["role"]].append(row)
     runs = [
         (span_of(run[0])[0], (key, run, run[0]["usual"]))
         for key, slow in by_statement.items()
-        for run in map(_at_its_level, divided(slow, _PAUSE, span_of))
+        for run in _runs(slow)
         if span_of(run[-1])[1] >= about.begin and _matters(run)
     ]  # fmt: skip
     known = changes(history, day) if runs else ()
@@ -128,6 +131,23 @@ def _slow_samples(history: History, about: HistoryPeriod) -> Sequence[Mapping[st
     )  # fmt: skip
 
 
+def _runs(slow: Sequence[Mapping[str, Any]]) -> Sequence[Sequence[Mapping[str, Any]]]:
+    """Divide the slow samples of a statement into runs, each of one level."""
+    runs: list[list[Mapping[str, Any]]] = []
+    for _, between in groupby(slow, lambda row: row["quiet"]):
+        for part in map(_at_its_level, divided(between, _PAUSE, span_of)):
+            if runs and _goes_on(runs[-1], part):
+                runs[-1] += part
+            else:
+                runs.append([*part])
+    return runs
+
+
+def _goes_on(run: Sequence[Mapping[str, Any]], part: Sequence[Mapping[str, Any]]) -> bool:
+    pause = span_of(part[0])[0] - span_of(run[-1])[1]
+    return pause <= _SOON and 1 / _ALIKE <= _level(part) / _level(run) <= _ALIKE
+
+
 def _at_its_level(run: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Return a run without those at its ends that are far below the level of most."""
     least = _PART * _level(run)
@@ -141,8 +161,9 @@ def _level(run: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _step(run: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the sample that was slower than the one before by most times."""
-    return max(run, key=lambda row: row["ms"] / row["calls"] / (row["before"] or row["usual"]))
+    """Return the sample that was slower than the one before by most times, before any as usual."""
+    first = [row for row in run if row["quiet"] == run[0]["quiet"]]
+    return max(first, key=lambda row: row["ms"] / row["calls"] / (row["before"] or row["usual"]))
 
 
 def _matters(run: Sequence[Mapping[str, Any]]) -> bool:
@@ -179,7 +200,7 @@ def _slower_at_once(
     tables = _tables(history, about, key[1], text, slower)
     for change in _grown_tables(tables):
         told += f"; {change}"
-    places = {None, *(where for (_, where, *_), *_ in group)}
+    places = {None, *(where for (_, where, _), *_ in group)}
     causes = [
         *(
             (one.at, told_as(one)) for one in known
