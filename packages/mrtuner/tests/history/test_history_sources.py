@@ -232,6 +232,56 @@ def test_a_session_that_waits_for_a_row_names_its_table_and_one_elsewhere_names_
     assert known == [("ShareLock", "public.t"), ("AccessExclusiveLock", None)]
 
 
+def test_while_a_catalog_is_locked_a_session_that_waits_is_sampled_without_a_name(
+    cluster: Cluster,
+) -> None:
+    """The recorder has not seen the table before: its name would be read from pg_class.
+
+    A lock of pg_class in another database keeps nobody here from reading it.
+    """
+    name = "seen"
+    sql(cluster.dsn(), f"CREATE TABLE {name} (id int)", f"INSERT INTO {name} VALUES (1)",
+        f"CREATE DATABASE {name}")  # fmt: skip
+    update = f"UPDATE {name} SET id = 1"
+    with (
+        connect(cluster.dsn()) as conn, psycopg.connect(cluster.dsn()) as holder,
+        psycopg.connect(cluster.dsn(), options="-c lock_timeout=30s") as waiter,
+        psycopg.connect(cluster.dsn()) as catalog, psycopg.connect(cluster.dsn(name)) as elsewhere,
+        ThreadPoolExecutor() as pool,
+    ):  # fmt: skip
+        sampler = Sampler(conn)
+        sampler.prepare()
+        sampler.sample(built_in()["sessions"])
+        waiter.execute(update)
+        waiter.rollback()
+        holder.execute(update)
+        catalog.execute("LOCK TABLE pg_class")
+        elsewhere.execute("LOCK TABLE pg_class")
+        waiting = pool.submit(waiter.execute, update)
+        pid = waiter.info.backend_pid
+        locked = _name_of_what_is_waited_for(sampler, pid)
+        catalog.rollback()
+        free = _name_of_what_is_waited_for(sampler, pid)
+        holder.rollback()
+        waiting.result()
+    assert (locked, free) == (None, f"public.{name}")
+
+
+def _name_of_what_is_waited_for(sampler: Sampler, pid: int) -> object:
+    found: list[SourceSample] = []
+
+    def waits() -> bool:
+        one = sampler.sample(built_in()["sessions"])
+        assert one is not None, sampler.missing
+        found.append(one)
+        return any(row.values[0] == pid for row in one.rows) and (
+            value(one, "lock_mode", pid=pid) == "ShareLock"
+        )
+
+    until(waits)
+    return value(found[-1], "lock_relation", pid=pid)
+
+
 def test_a_setting_of_the_recorders_own_session_is_told_as_it_was(cluster: Cluster) -> None:
     sql(cluster.dsn(), "ALTER SYSTEM SET lock_timeout = '77s'", "SELECT pg_reload_conf()")
     for _ in range(100):

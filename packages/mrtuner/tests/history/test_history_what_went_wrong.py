@@ -26,6 +26,7 @@ from mrtuner.history.reading import open_history
 from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
+from mrtuner.history.text import lines
 from mrtuner.postgres.connect import connect
 from servers import sql
 
@@ -715,6 +716,38 @@ def test_checkpoints_before_their_time_are_told_with_the_setting_that_made_them(
     assert told.endswith("or somebody asked for them")
 
 
+@pytest.mark.parametrize(
+    ("name", "later", "earlier"),
+    [
+        ("max_wal_size", "2048", "1024"),
+        ("checkpoint_completion_target", "0.5", "0.9"),
+        ("full_page_writes", "off", "on"),
+        ("wal_compression", "zstd", "off"),
+        ("wal_level", "replica", "logical"),
+    ],
+)
+def test_a_setting_that_makes_checkpoints_come_later_is_not_why_they_came_early(
+    name: str, later: str, earlier: str, tmp_path: Path
+) -> None:
+    """It was changed at 9:30; the first of the checkpoints was counted between 9:00 and 10:00."""
+
+    def told(*values: str) -> str:
+        changed = [
+            sample("settings", BEGIN + second, of_source(
+                "settings", name=name, value=value, unit=None, origin="file", pending=False
+            ))
+            for second, value in zip((0, 570), values, strict=True)
+        ]  # fmt: skip
+        many = (*checkpoints([0] * 10 + [1, 0, 20] + [0] * 10),)
+        (found,) = recorded(tmp_path / values[0], *changed, *many)
+        return found
+
+    assert told(later, earlier).endswith(f"; just before: {name}: {later} → {earlier}")
+    raised = told(earlier, later)
+    assert raised.startswith(clock(BEGIN + 540))
+    assert raised.endswith("or somebody asked for them")
+
+
 @pytest.mark.parametrize(("number", "told"), [(12, 1), (9, 0)])
 def test_checkpoints_of_a_time_without_a_recorder_are_not_those_of_a_minute(
     number: int, told: int, tmp_path: Path
@@ -740,6 +773,9 @@ def test_a_storm_before_the_last_day_is_not_searched_and_that_is_said(tmp_path: 
             instance=INSTANCE, events=(crash,),
             samples=(*storm, sample("connections", BEGIN + 2 * 86_400)),
         )])  # fmt: skip
+    text = "\n".join(lines(history(tmp_path, since="3d"), 100))
+    assert "\n2026-11-23 02:00:05: crash: it recovered.\n" in text
+    assert ".." not in text
     found = history(tmp_path, since="3d")
     assert [one.text for one in found.incidents] == ["crash: it recovered"]
     assert found.not_looked_for[0].startswith("queues for locks, storms of connections, slower ")

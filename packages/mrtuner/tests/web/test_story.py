@@ -56,7 +56,7 @@ def test_the_first_screen_tells_what_went_wrong_and_where_to_see_it(store: Path)
     # The minute whose middle is the queue's.
     assert (queue.screen, *map(clock, queue.shown)) == ("moment", "02:19:50", "02:20:50")
     assert (storm.kind, storm.screen, *map(clock, storm.shown)) == (
-        "connection storm", "moment", "02:40:00", "02:42:00",
+        "connection storm", "connections", "02:35:00", "02:47:00",
     )  # fmt: skip
 
 

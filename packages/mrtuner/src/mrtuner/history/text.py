@@ -80,17 +80,20 @@ def _incidents(told: HistorySummary, width: int) -> Iterator[str]:
     yield ""
     lacking = told.not_looked_for
     for why in lacking:
-        yield from wrap(f"{why[0].upper()}{why[1:]}.", width, subsequent_indent=GAP)
+        # Some end with a remedy, which is a sentence.
+        said = f"{why[0].upper()}{why[1:].removesuffix('.')}."
+        yield from wrap(said, width, subsequent_indent=GAP)
     if not told.incidents:
         yield "Nothing went wrong" + (" in what was looked at." if lacking else ".")
     begin, end = _ends(told.period)
     for one in _weightiest(told.incidents):
         first, last = _when(one.begin), _when(one.end)
+        moment = first == last
         if begin[:10] == end[:10]:
             first, last = first[11:], last[11:]
         elif first[:10] == last[:10]:
             last = last[11:]
-        when = f"{first} to {last}" if first != last else first
+        when = first if moment else f"{first} to {last}"
         yield from wrap(f"{when}: {one.text}.", width, subsequent_indent=GAP)
     if len(told.incidents) > _INCIDENTS:
         yield f"{len(told.incidents) - _INCIDENTS} more are in --json."

@@ -14,8 +14,8 @@ from mrtuner.web.document import ScreenIncident, ScreenStory
 
 #: The time around an incident that its screen shows as well; sessions are shown of its own time.
 _AROUND: Final = timedelta(minutes=5)
-#: Who was in it can be seen among the sessions alone.
-_OF_SESSIONS: Final = frozenset({"lock queue", "deadlocks", "connection storm"})
+#: Who was in it can be seen among the sessions alone. Those of a storm may be idle: not sampled.
+_OF_SESSIONS: Final = frozenset({"lock queue", "deadlocks"})
 _SESSIONS: Final = "moment"
 _MINUTE: Final = timedelta(minutes=1)
 #: The checks that find the same: the catalogue says how, and what helps.

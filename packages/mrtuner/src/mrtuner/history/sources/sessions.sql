@@ -25,13 +25,21 @@ lock_relation = { help = "what it waits for, if in the recorder's database: sche
 */
 -- Background processes that wait for work are left out; so are transactions idle for a moment.
 -- Locks are read only if a session waits for one; of a row's lock, that of its tuple tells the table.
-WITH lock AS MATERIALIZED (
-    SELECT l.pid, l.mode, l.granted,
-           CASE WHEN l.database IN (0, (SELECT oid FROM pg_catalog.pg_database
-                                        WHERE datname = current_database()))
-                THEN l.relation::regclass::text END AS relation
+-- Its name is read from catalogs: not while one of them is locked, so that the recorder never waits.
+WITH known AS MATERIALIZED (
+    SELECT l.pid, l.mode, l.granted, l.locktype, l.relation,
+           l.database IN (0, (SELECT oid FROM pg_catalog.pg_database
+                              WHERE datname = current_database())) AS here
     FROM pg_catalog.pg_locks AS l
-    WHERE NOT l.granted OR l.locktype = 'tuple'
+    WHERE NOT l.granted OR l.locktype = 'tuple' OR l.mode = 'AccessExclusiveLock'
+), lock AS MATERIALIZED (
+    SELECT pid, mode, granted,
+           CASE WHEN here AND NOT EXISTS (SELECT FROM known AS of_catalog
+                                          WHERE of_catalog.here AND of_catalog.relation < 16384
+                                            AND of_catalog.mode = 'AccessExclusiveLock')
+                THEN relation::regclass::text END AS relation
+    FROM known
+    WHERE NOT granted OR locktype = 'tuple'
 )
 SELECT a.pid, a.datname AS database, a.usename AS role, a.application_name AS application,
        a.backend_type, a.state, a.wait_event_type AS wait_type, a.wait_event,
