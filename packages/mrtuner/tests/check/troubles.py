@@ -422,7 +422,7 @@ TROUBLES = (
             id="archiving-fails", severity="danger", plant=_lost_program, major=major,
             settings={"archive_mode": "on", "archive_command": "no-such-program %p"},
             says=r"WAL has waited for 7[.0-9]* min, and none is archived: 16 MB of WAL waits",
-            remedy="a command that is not found, or killed by a signal, is not counted",
+            remedy="is not found, or killed by a signal, counts as no failure",
         )
         for major in (13, 18)
     ),
