@@ -19,8 +19,8 @@ from mrtuner.wording import enumerated
 _FORCED: Final = 3
 _CLOSE: Final = timedelta(minutes=5)
 #: Settings that say how much WAL there may be until a checkpoint, and how much is written: of a
-#: value, a number that is higher if checkpoints come earlier. One for which it rose no longer before
-#: than this is told. Source: xlog.c, CalculateCheckpointSegments.
+#: value, a number that is higher if checkpoints come earlier. One for which it rose no longer
+#: before than this is told. Source: xlog.c, CalculateCheckpointSegments.
 _EARLIER: Final[Mapping[str, Callable[[str], float]]] = {
     "checkpoint_completion_target": float,
     "full_page_writes": lambda value: value == "on",
