@@ -349,7 +349,7 @@ def test_reads_that_nobody_timed_are_no_time(tmp_path: Path, timing: str, drawn:
 
 def test_after_a_crash_live_rows_are_unknown_until_a_table_is_analyzed(tmp_path: Path) -> None:
     """It was at 02:10. `busy` was analyzed at 02:15, `quiet` at 02:05 alone, which is forgotten;
-    `new` was made after it, and nobody needs to count what it had before.
+    `new` was made after it. `first` is there in the first sample after it, so it may be older.
     """
     counters = dict.fromkeys(("vacuums", "autovacuums", "updated", "hot_updated", "deleted"), 0)
 
@@ -364,10 +364,13 @@ def test_after_a_crash_live_rows_are_unknown_until_a_table_is_analyzed(tmp_path:
         return read("tables", at, table("quiet", last_analyze=after[0], **known),
                     table("busy", relation=1, last_analyze=after[1], **known), *more)  # fmt: skip
 
-    new = table("new", relation=2, live=95, dead=5, analyzes=0, **counters)
+    new, first = (
+        table(name, relation=2, live=95, dead=5, analyzes=0, **counters)
+        for name in ("new", "first")
+    )
     directory = written(tmp_path, [
-        seen(TWO, 95, -9, -9), seen(TWO + 300, 95, 5, -9), seen(TWO + 800, 0, None, None),
-        seen(TWO + 1200, 95, None, 15, new),
+        seen(TWO, 95, -9, -9), seen(TWO + 300, 95, 5, -9), seen(TWO + 800, 0, None, None, first),
+        seen(TWO + 1200, 95, None, 15, first, new),
     ])  # fmt: skip
     before = screen(directory, "vacuum", to="2026-11-23T02:08")
     with Writer(directory, built_in().values()) as writer:
@@ -383,8 +386,8 @@ def test_after_a_crash_live_rows_are_unknown_until_a_table_is_analyzed(tmp_path:
         (told,) = [one for one in found.tables if one.name == "tables"]
         assert told.title == title
         live = {row["table"]: (row["live"], row["dead_share"]) for row in rows(found, "tables")}
-        of_new = {"public.new": (95, 0.05)} if found is after else {}
-        assert live == {"public.quiet": quiet, "public.busy": (95, 0.05)} | of_new
+        later = {"public.new": (95, 0.05), "public.first": (None, None)} if found is after else {}
+        assert live == {"public.quiet": quiet, "public.busy": (95, 0.05)} | later
 
 
 def test_what_is_0_says_what_it_means(tmp_path: Path) -> None:

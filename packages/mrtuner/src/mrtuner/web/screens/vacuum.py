@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from mrtuner.history.analysis.incidents.samples import LATE
 from mrtuner.history.analysis.period import IN_PERIOD
 from mrtuner.history.analysis.series import ChartLine, Kind, Measure, rate
 from mrtuner.units import PAGE
@@ -168,7 +169,10 @@ def _forgotten(view: View) -> datetime | None:
 def _unknown(
     view: View, there: Sequence[dict[str, Any]], forgotten: datetime | None
 ) -> Collection[tuple[Any, ...]]:
-    """Return the tables whose rows nobody has counted since then, though they were there before."""
+    """Return the tables whose rows nobody has counted since then, though they were there before.
+
+    One that the first sample after it shows may have been there.
+    """
     if forgotten is None:
         return ()
     since = int(forgotten.replace(tzinfo=UTC).timestamp())
@@ -178,9 +182,10 @@ def _unknown(
     }  # fmt: skip
     if not unseen:
         return ()
+    later = timedelta(seconds=LATE * view.history.source("tables").interval)
     before = view.history.latest(
         f"""SELECT {", ".join(_IDENTITY)}, max(time) FROM tables WHERE {IN_PERIOD} GROUP BY ALL""",
-        "tables", len(_IDENTITY), instance=view.about.instance, end=forgotten,
+        "tables", len(_IDENTITY), instance=view.about.instance, end=forgotten + later,
     )  # fmt: skip
     return unseen & {row[: len(_IDENTITY)] for row in before}
 
