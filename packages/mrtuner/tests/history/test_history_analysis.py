@@ -12,7 +12,7 @@ from history_story import CHEAP, DEAR, INSTANCE, MB, TEXTS, opened_story
 
 from mrtuner.errors import UsageError
 from mrtuner.history.analysis import period as periods
-from mrtuner.history.analysis.active_sessions import load_by_step
+from mrtuner.history.analysis.active_sessions import busiest_minute, load_by_step
 from mrtuner.history.analysis.changes import changes
 from mrtuner.history.analysis.gaps import gaps
 from mrtuner.history.analysis.happened import checkpoints, slowest_minute, summary
@@ -140,6 +140,22 @@ def test_a_period_that_begins_or_ends_within_a_minute_has_nothing_of_the_rest_of
     waiting = sum(one.sessions for one in minute.waits if "Lock" in one.event)
     assert waiting == pytest.approx(lock or 0)
     assert steps[-1].total == pytest.approx(load)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "busiest", "load"),
+    [("02:18:00", "02:20:01", "02:19", 3.0), ("02:18:00", "02:20:30", "02:20", 33.0)],
+)
+def test_a_second_is_no_busiest_minute(
+    begin: str, end: str, busiest: str, load: float, tmp_path: Path
+) -> None:
+    """Three sessions at work, and 33 from 02:20:00 on: a second, or half a minute of it."""
+    at = [datetime.fromisoformat(f"2026-11-23T{one}+00:00") for one in (begin, end)]
+    about = HistoryPeriod(instance=INSTANCE, begin=at[0], end=at[1])
+    with open_history(incident(tmp_path)) as history:
+        found = busiest_minute(history, about)
+    assert found is not None
+    assert (found[0].strftime("%H:%M"), found[1]) == (busiest, load)
 
 
 def test_a_setting_that_changed_is_told_and_its_first_value_is_not(history: History) -> None:

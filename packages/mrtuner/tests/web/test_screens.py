@@ -290,7 +290,10 @@ def chart(of: ScreenAnswer, name: str) -> Any:
 def test_time_that_is_counted_when_a_checkpoint_ends_is_drawn_as_it_was_spent(
     tmp_path: Path,
 ) -> None:
-    """A checkpoint of three and a half minutes ends in the sixth: 210 of its 60 seconds."""
+    """A checkpoint of three and a half minutes ends in the sixth: 210 of its 60 seconds.
+
+    After it, none is counted in two minutes, and then nobody recorded. Another one may run.
+    """
     directory = written(tmp_path, [
         read("checkpoints", TWO + 60 * n, {
             "timed": n // 6, "requested": 0, "write_ms": 210_000.0 * (n // 6), "sync_ms": 0.0,
@@ -298,12 +301,34 @@ def test_time_that_is_counted_when_a_checkpoint_ends_is_drawn_as_it_was_spent(
         for n in range(9)
     ])  # fmt: skip
     found = screen(directory, "wal")
-    assert lines(found, "writing")["writing"][1:9] == [0, 0, 0.5, 1, 1, 1, 0, 0]
+    assert lines(found, "writing")["writing"][1:9] == [0, 0, 0.5, 1, 1, 1, None, None]
+    early = screen(directory, "wal", to="2026-11-23T02:05")
+    assert set(lines(early, "writing")["writing"]) == {None}
+    assert chart(early, "writing").missing == "no checkpoint ended in this period"
     assert "Counted when a checkpoint ends" in chart(found, "writing").help
     assert chart(found, "checkpoints").unit == "/min"
     assert lines(found, "checkpoints")["timed"][6] == 1.0
     day = screen(directory, "wal", to="2026-11-23T14:00")
     assert chart(day, "checkpoints").unit == "/h"
+
+
+def test_a_checkpoint_that_a_crash_ended_was_not_counted(tmp_path: Path) -> None:
+    """One of 30 s ends at 02:02, the crash is at 02:04:30, and one of 120 s ends at 02:07.
+
+    Before the crash one may have run that is not counted: of 02:03 and 02:04 nothing is known. The
+    sample of 02:05 is the first after the crash; the next checkpoint ran from then on.
+    """
+    written_ms = [0.0, 0.0, 30e3, 30e3, 30e3, 30e3, 30e3, 150e3]
+    directory = written(tmp_path, [
+        read("checkpoints", TWO + 60 * n, {"timed": 0, "write_ms": total, "sync_ms": 0.0})
+        for n, total in enumerate(written_ms)
+    ])  # fmt: skip
+    with Writer(directory, built_in().values()) as writer:
+        at = MIDNIGHT + (TWO + 270) * SECOND
+        crash = HistoryEvent(at=at, instance=INSTANCE, kind="crash", detail="a process crashed")
+        writer.commit([batch(events=(crash,), instance=INSTANCE)])
+    found = lines(screen(directory, "wal"), "writing")["writing"]
+    assert found[1:9] == [0, 0.5, None, None, 0, 1, 1, None], found
 
 
 @pytest.mark.parametrize(
@@ -323,17 +348,29 @@ def test_reads_that_nobody_timed_are_no_time(tmp_path: Path, timing: str, drawn:
 
 
 def test_after_a_crash_live_rows_are_unknown_until_a_table_is_analyzed(tmp_path: Path) -> None:
-    """It was at 02:10. Autovacuum came to `busy` after it, and to `quiet` before it alone."""
+    """It was at 02:10. `busy` was analyzed at 02:15, `quiet` at 02:05 alone, which is forgotten;
+    `new` was made after it. `first` is there in the first sample after it, so it may be older.
+    """
     counters = dict.fromkeys(("vacuums", "autovacuums", "updated", "hot_updated", "deleted"), 0)
 
-    def seen(at: float, live: int, quiet: int, busy: int) -> SourceSample:
-        more = {"live": live, "dead": 5, **counters}
-        return read("tables", at, table("quiet", analyzes=quiet, **more),
-                    table("busy", relation=1, analyzes=busy, **more))  # fmt: skip
+    def seen(
+        at: float, live: int, quiet: int | None, busy: int | None, *more: dict[str, Any]
+    ) -> SourceSample:
+        known = {"live": live, "dead": 5, "analyzes": 0, **counters}
+        after = [
+            None if minute is None else MIDNIGHT // SECOND + TWO + 60 * minute
+            for minute in (quiet, busy)
+        ]
+        return read("tables", at, table("quiet", last_analyze=after[0], **known),
+                    table("busy", relation=1, last_analyze=after[1], **known), *more)  # fmt: skip
 
+    new, first = (
+        table(name, relation=2, live=95, dead=5, analyzes=0, **counters)
+        for name in ("new", "first")
+    )
     directory = written(tmp_path, [
-        seen(TWO, 95, 1, 1), seen(TWO + 300, 95, 2, 1), seen(TWO + 900, 0, 0, 0),
-        seen(TWO + 1200, 95, 0, 1),
+        seen(TWO, 95, -9, -9), seen(TWO + 300, 95, 5, -9), seen(TWO + 800, 0, None, None, first),
+        seen(TWO + 1200, 95, None, 15, first, new),
     ])  # fmt: skip
     before = screen(directory, "vacuum", to="2026-11-23T02:08")
     with Writer(directory, built_in().values()) as writer:
@@ -349,7 +386,8 @@ def test_after_a_crash_live_rows_are_unknown_until_a_table_is_analyzed(tmp_path:
         (told,) = [one for one in found.tables if one.name == "tables"]
         assert told.title == title
         live = {row["table"]: (row["live"], row["dead_share"]) for row in rows(found, "tables")}
-        assert live == {"public.quiet": quiet, "public.busy": (95, 0.05)}
+        later = {"public.new": (95, 0.05), "public.first": (None, None)} if found is after else {}
+        assert live == {"public.quiet": quiet, "public.busy": (95, 0.05)} | later
 
 
 def test_what_is_0_says_what_it_means(tmp_path: Path) -> None:

@@ -117,7 +117,10 @@ def load_by_step(history: History, about: HistoryPeriod, seconds: float) -> tupl
 
 
 def busiest_minute(history: History, about: HistoryPeriod) -> tuple[datetime, float] | None:
-    """The minute with the most active sessions, and how many; None if none was active."""
+    """The minute with the most active sessions, and how many; None if none was active.
+
+    Less than half of a minute counts only if no whole one has any: a second is no busy minute.
+    """
     whole, ends = _parts(history, about)
     rows = history.rows(
         f"""SELECT w.minute, CAST(w.samples AS DOUBLE) / b.beats AS load
@@ -129,8 +132,9 @@ def busiest_minute(history: History, about: HistoryPeriod) -> tuple[datetime, fl
         whole.parameters, inside=True,
     )  # fmt: skip
     found = [(row["minute"].replace(tzinfo=UTC), row["load"]) for row in rows]
+    whole_found = bool(found)
     for one in ends:
         seen = sum(samples for *_, samples in at_work(history, one, "1"))
-        if seen:
+        if seen and (one.seconds >= _MINUTE.seconds / 2 or not whole_found):
             found.append((at := minute_of(one.begin), seen / beats_by_minute(history, one)[at]))
     return max(found, key=lambda one: (one[1], one[0]), default=None)

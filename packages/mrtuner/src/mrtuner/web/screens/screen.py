@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ _SHORT: Final = 3600.0
 #: SQL for the name of a row of the source `databases`: one is of no database.
 DATABASE: Final = "coalesce(database, 'shared objects')"
 #: Shown if a source has no rows in the period, or none in the store.
-_NOT_RECORDED: Final = "not recorded in this period"
+NOT_RECORDED: Final = "not recorded in this period"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Chart:
     limits: Sequence[tuple[str, float]] = ()
     reached: Sequence[str] = ()  # names of limits that held the load down
     bands: Sequence[tuple[float, float]] = ()  # when they did, in seconds since 1970
-    missing: str = _NOT_RECORDED
+    missing: str = NOT_RECORDED
     zero: str | None = None  # what it means that every value is 0, if that is not 0 all the time
 
     @property
@@ -130,22 +130,37 @@ class Screen:
     story: bool = False  # whether it begins with what went wrong
 
 
-def as_spent(series: Sequence[ChartLine]) -> Sequence[ChartLine]:
+def as_spent(series: Sequence[ChartLine], crashes: Collection[int] = ()) -> Sequence[ChartLine]:
     """Return shares of the time of work that is counted when it ends, as it was spent.
 
     More than all of a step's time was spent in the steps before; what has no place there, before
-    the period or what was recorded, is left out.
+    the period or what was recorded, is left out. After the last work that was counted, up to the
+    end, to what was not recorded or to the step of a crash, it is unknown: work that has not ended
+    is not counted.
 
-    >>> as_spent([ChartLine("writing", [0.0, 0.5, 0.25, 2.0])])[0].values
-    [0.0, 0.75, 1.0, 1.0]
+    >>> as_spent([ChartLine("writing", [0.0, 0.5, 0.25, 2.0, 0.0])])[0].values
+    [0.0, 0.75, 1.0, 1.0, None]
     """
-    return [ChartLine(one.name, _spread_back(one.values)) for one in series]
+    counted: list[bool] = []
+    ended = False
+    for place, values in reversed([*enumerate(zip(*(one.values for one in series), strict=True))]):
+        ended = ended and place + 1 not in crashes
+        ended = None not in values and (ended or any(values))
+        counted.insert(0, ended)
+    return [
+        ChartLine(one.name, _spread_back([
+            value if known else None for value, known in zip(one.values, counted, strict=True)
+        ], crashes))
+        for one in series
+    ]  # fmt: skip
 
 
-def _spread_back(values: Sequence[float | None]) -> list[float | None]:
+def _spread_back(values: Sequence[float | None], crashes: Collection[int]) -> list[float | None]:
     spent, more = list(values), 0.0
     for place in reversed(range(len(spent))):
         value = spent[place]
+        if place + 1 in crashes:
+            more = 0.0
         if value is None:
             more = 0.0
             continue

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from mrtuner.history.analysis.incidents.samples import LATE
 from mrtuner.history.analysis.period import IN_PERIOD
 from mrtuner.history.analysis.series import ChartLine, Kind, Measure, rate
 from mrtuner.units import PAGE
@@ -106,8 +107,8 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     ]  # fmt: skip
     bloat = view.latest("bloat", _BLOAT_KEYS, _BLOAT)
     there = _tables(view, bloat)
-    forgotten, counted = _counted_anew(view)
-    largest = _largest(view, there, None if forgotten is None else counted)
+    forgotten = _forgotten(view)
+    largest = _largest(view, there, forgotten)
     title = "Tables"
     if any(row["live"] is None for row in largest):
         title += (
@@ -128,6 +129,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 
 _COUNTED: Final = ("updated", "hot_updated", "deleted", "autovacuums")
 _LAST: Final = ("live", "dead", "age", "pages", "index_pages", "toast_pages", "toast_dead")
+_SEEN: Final = ("last_vacuum", "last_analyze")  # older recorders did not store them
 _BLOAT: Final = ("bytes", "bloat", "toast_bloat", "table_name")
 _IDENTITY: Final = ("database", "schema", "name", "relation")
 _KEYS: Final = {name: name for name in _IDENTITY} | {"table": _TABLE}
@@ -142,41 +144,58 @@ def _bloat_of(view: View, kind: str) -> list[ChartLine]:
 def _tables(view: View, bloat: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
     """Return every table that exists at the end of the period, with its bloat if known."""
     known = {_identity(row): row for row in bloat if row["kind"] == "table"}
+    columns = (*_LAST, *(name for name in _SEEN if view.history.has("tables", name)))
     unknown = dict.fromkeys(_BLOAT)
     return [
         known.get(_identity(row), unknown) | row
-        for row in view.latest("tables", _KEYS, _LAST)
+        for row in view.latest("tables", _KEYS, columns)
         if row["live"] is not None
     ]
 
 
-def _counted_anew(view: View) -> tuple[datetime | None, Collection[tuple[Any, ...]]]:
-    """Return when the server last lost its statistics, and the tables whose rows it knows since.
+def _forgotten(view: View) -> datetime | None:
+    """Return when the server last lost its statistics.
 
     A crash loses them, and a standby that takes over has none.
     """
-    about = {"instance": view.about.instance, "end": view.grid.parameters["end"]}
-    lost = view.history.row(
+    lost: datetime | None = view.history.row(
         """SELECT max(time) AS time FROM events WHERE instance = $instance AND time < $end
            AND kind IN ('crash', 'failover', 'replaced')""",
-        about,
+        {"instance": view.about.instance, "end": view.grid.parameters["end"]},
     )["time"]  # fmt: skip
-    if lost is None or not view.has("tables"):
-        return None, ()
-    rows = view.history.rows(
-        f"""SELECT {", ".join(_IDENTITY)} FROM tables
-            WHERE {IN_PERIOD} AND vacuums + autovacuums + analyzes > 0 GROUP BY ALL""",
-        about | {"begin": lost}, inside=True,
+    return lost
+
+
+def _unknown(
+    view: View, there: Sequence[dict[str, Any]], forgotten: datetime | None
+) -> Collection[tuple[Any, ...]]:
+    """Return the tables whose rows nobody has counted since then, though they were there before.
+
+    One that the first sample after it shows may have been there.
+    """
+    if forgotten is None:
+        return ()
+    since = int(forgotten.replace(tzinfo=UTC).timestamp())
+    unseen = {
+        _identity(row) for row in there
+        if max(row.get(name) or 0 for name in _SEEN) < since
+    }  # fmt: skip
+    if not unseen:
+        return ()
+    later = timedelta(seconds=LATE * view.history.source("tables").interval)
+    before = view.history.latest(
+        f"""SELECT {", ".join(_IDENTITY)}, max(time) FROM tables WHERE {IN_PERIOD} GROUP BY ALL""",
+        "tables", len(_IDENTITY), instance=view.about.instance, end=forgotten + later,
     )  # fmt: skip
-    return lost, {_identity(row) for row in rows}
+    return unseen & {row[: len(_IDENTITY)] for row in before}
 
 
 def _largest(
-    view: View, there: Sequence[dict[str, Any]], known: Collection[tuple[Any, ...]] | None
+    view: View, there: Sequence[dict[str, Any]], forgotten: datetime | None
 ) -> Sequence[dict[str, Any]]:
     """Return the tables with most dead rows or most bloat, with what was done to them.
 
-    The live rows of those that are not in `known` are unknown; None: all are known.
+    Live rows that the server has `forgotten` since are unknown.
     """
     if not there:
         return ()
@@ -186,6 +205,7 @@ def _largest(
         for row in sorted(there, key=lambda row: (-(row[what] or 0), row["table"]))[: _MOST // 2]
     }
     rows = sorted(chosen.values(), key=lambda row: (-(row["dead"] or 0), row["table"]))
+    unknown = _unknown(view, rows, forgotten)
     counted = ", ".join(f"sum({name})::BIGINT AS {name}" for name in _COUNTED)
     changes = view.history.rows(
         f"""SELECT {", ".join(_IDENTITY)}, {counted},
@@ -198,7 +218,7 @@ def _largest(
     return [
         _row(
             row | changed.get(_identity(row), nothing)
-            | ({} if known is None or _identity(row) in known else {"live": None})
+            | ({"live": None} if _identity(row) in unknown else {})
         )
         for row in rows
     ]  # fmt: skip

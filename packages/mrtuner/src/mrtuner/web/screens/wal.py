@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC
 from typing import Final
 
+from mrtuner.history.analysis.period import IN_PERIOD
 from mrtuner.history.analysis.series import Kind, Measure, rate, ratio
-from mrtuner.web.screens.screen import Chart, Screen, Table, View, as_spent
+from mrtuner.web.screens.screen import NOT_RECORDED, Chart, Screen, Table, View, as_spent, known
 
 _SECOND: Final = 0.001  # from ms
 _BLOCK: Final = 8192.0
@@ -14,6 +16,9 @@ _BLOCK: Final = 8192.0
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     unit, scale = view.seldom
+    work = view.lines("checkpoints", {
+        "writing": rate("write_ms", scale=_SECOND), "syncing": rate("sync_ms", scale=_SECOND),
+    })  # fmt: skip
     return [
         Chart(
             name="wal", title="WAL written", unit="bytes/s",
@@ -30,11 +35,10 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         Chart(
             name="writing", title="Time of checkpoints", unit="share",
             help="Share of the time in which buffers were written and files synced. Counted when a "
-                 "checkpoint ends, and drawn over the time before.",
-            series=as_spent(view.lines("checkpoints", {
-                "writing": rate("write_ms", scale=_SECOND),
-                "syncing": rate("sync_ms", scale=_SECOND),
-            })),
+                 "checkpoint ends, and drawn over the time before: one that still runs is not "
+                 "drawn.",
+            series=as_spent(work, _crashes(view) if known(work) else ()),
+            missing="no checkpoint ended in this period" if known(work) else NOT_RECORDED,
         ),
         Chart(
             name="full_pages", title="Full-page images", unit="share",
@@ -54,6 +58,18 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             series=view.lines("wal_directory", {"size": Measure(Kind.HIGHEST, "bytes")}),
         ),
     ], []  # fmt: skip
+
+
+def _crashes(view: View) -> Sequence[int]:
+    """Return the steps whose samples are the first after a crash."""
+    rows = view.history.rows(
+        f"SELECT time FROM events WHERE {IN_PERIOD} AND kind = 'crash'",
+        view.grid.parameters, inside=True,
+    )  # fmt: skip
+    begin = view.grid.begin - view.history.source("checkpoints").interval
+    return [
+        int((row["time"].replace(tzinfo=UTC).timestamp() - begin) // view.grid.step) for row in rows
+    ]
 
 
 SCREEN: Final = Screen(

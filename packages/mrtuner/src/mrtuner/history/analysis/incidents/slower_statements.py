@@ -37,8 +37,8 @@ _SLOWER: Final = 2.0
 _MINUTES: Final = 5
 _SESSIONS: Final = 0.25
 _CALLS: Final = 20
-#: From so many samples on, some are usual. A sample that took less than so many times the usual
-#: ends a run of slow ones, as a pause does; if the next one soon has its level again, it goes on.
+#: From so many samples on, some are usual. A run of slow ones ends with a pause, or with a sample
+#: that took less than so many times the usual; one of its level that soon follows continues it.
 _SAMPLES: Final = 2 * _MINUTES
 _PAUSE: Final = timedelta(minutes=1)
 _USUAL_AGAIN: Final = 1.5
