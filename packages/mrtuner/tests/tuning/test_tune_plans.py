@@ -243,7 +243,7 @@ def test_planning_lends_no_power_to_the_functions_of_others(
         cluster.dsn(user="app"),
         # A function that is not volatile may run no COPY itself, but call one that may.
         "CREATE FUNCTION app.g() RETURNS void VOLATILE LANGUAGE plpgsql AS $$ BEGIN "
-        f"EXECUTE $x$COPY (SELECT 1) TO PROGRAM 'touch {made}'$x$; END $$",
+        f"EXECUTE $x$COPY (SELECT 1) TO PROGRAM 'cat > {made}'$x$; END $$",
         "CREATE FUNCTION app.f() RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN "
         "PERFORM app.g(); RETURN 1; END $$",
         "CREATE TABLE app.t (id int)",
