@@ -137,11 +137,6 @@ class Receiver:
     #: What is lower here than on the primary, with both values; None: the role may not see it.
     lower: Mapping[str, tuple[int, int]] | None = None
 
-    @property
-    def may_stop(self) -> bool:
-        """Whether replay is paused, and the server may stop if it is resumed."""
-        return self.paused and self.lower != {}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:

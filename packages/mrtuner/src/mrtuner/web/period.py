@@ -55,13 +55,7 @@ def _as_recorded(history: History, about: HistoryPeriod) -> HistoryPeriod:
     hour = history.spans()[about.instance][0]
     if about.begin >= (hour + _HOUR).replace(tzinfo=UTC):
         return about
-    found = history.row(
-        """SELECT min(time) AS first FROM samples
-           WHERE instance = $instance AND time >= $begin AND time < $end""",
-        {"instance": about.instance, "begin": hour, "end": hour + _HOUR}, inside=True,
-    )  # fmt: skip
-    # Of an old store, only the hour is known.
-    first = (found["first"] or hour).replace(tzinfo=UTC)
+    first = (history.first_sample(about.instance) or hour).replace(tzinfo=UTC)
     return replace(about, begin=max(about.begin, min(first, about.end - _MINUTE)))
 
 

@@ -317,7 +317,7 @@ def _paused(state: State, found: Receiver) -> Finding:
             severity=Severity.TO_KNOW,
             consequence="if it stopped there, resuming ends recovery and makes it a primary",
         )
-    if not found.may_stop:
+    if found.lower == {}:
         return _stale("replay is paused", Command("SELECT pg_wal_replay_resume();"))
     if found.lower is None:
         return _stale(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mrtuner.tuning import Tuning
 
 #: datconnlimit of a database whose DROP was interrupted. Source: pg_database.h.
-INVALID: Final = -2
+_INVALID: Final = -2
 #: Free shares of a volume; chosen, as most monitoring does. Below a gigabyte nothing is safe.
 _LITTLE: Final = 0.1
 _LEAST: Final = 0.05
@@ -270,7 +270,7 @@ def invalid_database(state: State) -> Iterator[Finding]:
     what is left of it stays.
     """
     for one in state.limits:
-        if one.kind == "database" and one.most == INVALID:
+        if one.kind == "database" and one.most == _INVALID:
             yield Finding(
                 id="invalid-database",
                 severity=Severity.TO_DO,

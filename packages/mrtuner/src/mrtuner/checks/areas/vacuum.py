@@ -319,13 +319,15 @@ def _behind(state: State, late: Sequence[_Late], text: str) -> Finding:
 def _caught_up(state: State, late: Sequence[_Late]) -> Iterator[str]:
     """What lets vacuum come, and succeed, before the one that is run now."""
     keepers = _keepers(state)
-    named = [*keepers, *(one.keeper for one in late if one.keeper)]
-    for number, blocker in enumerate(named):
-        what = f"{blocker.what} {blocker.name}"
-        if any(blocker.name == other.name for other in named[:number]):
-            continue
-        told = " (horizon-held)" if number < len(keepers) else ""
-        yield f"End what keeps the rows first, or VACUUM removes none{told}: {what}"
+    named: dict[str, HorizonBlocker] = {}
+    for keeper in (*keepers, *(one.keeper for one in late if one.keeper)):
+        named.setdefault(keeper.name, keeper)
+    for blocker in named.values():
+        told = " (horizon-held)" if blocker in keepers else ""
+        yield (
+            f"End what keeps the rows first, or VACUUM removes none{told}: {blocker.what} "
+            f"{blocker.name}"
+        )
         if blocker.sql:
             yield Command(blocker.sql)
     off = [f"{qualified(one.table)} RESET ({one.option})" for one in late[:_SHOWN] if one.off]
