@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
+import pytest
 from conftest import NewCluster
 from history_recorder import WAIT, rows, samples
 
@@ -25,9 +27,12 @@ from waiting import until
 
 
 @contextmanager
-def recording(directory: Path, cluster: Cluster) -> Iterator[None]:
-    """Record in a thread; the host every half a second."""
-    sources = [built_in()["sessions"], replace(built_in()["host"], interval=0.5)]
+def recording(directory: Path, cluster: Cluster, *more: str) -> Iterator[None]:
+    """Record in a thread; the host, and other sources, every half a second."""
+    sources = [
+        built_in()["sessions"],
+        *(replace(built_in()[name], interval=0.5) for name in ("host", *more)),
+    ]
     stop = threading.Event()
 
     def run() -> None:
@@ -63,6 +68,29 @@ def test_the_host_is_sampled_while_the_server_is_down_and_after_it_without_a_gap
     assert unknown == [(1,)]  # the first sample has nothing to compare with
     ((longest,),) = rows(tmp_path, "SELECT max(seconds) FROM host")
     assert longest < 5.0
+
+
+@needs("/proc")
+def test_what_the_log_tells_of_the_time_before_a_crash_is_counted(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    """The postmaster goes on after a crash of a session, so its log is read on."""
+    cluster = new_cluster(18, {"logging_collector": "on", "log_destination": "csvlog"})
+    with recording(tmp_path, cluster, "log_errors", "databases"):
+        until(lambda: samples(tmp_path, "log_errors") > 1)
+        with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                conn.execute("SELECT 1/0")
+            os.kill(conn.info.backend_pid, signal.SIGKILL)
+        until(lambda: rows(tmp_path, "SELECT 1 FROM events WHERE kind = 'crash'"))
+        up = samples(tmp_path, "log_errors"), samples(tmp_path, "databases")
+        until(lambda: samples(tmp_path, "log_errors") > up[0] + 1)
+        until(lambda: samples(tmp_path, "databases") > up[1] + 1)
+    counted = "SELECT sum(errors), count(*) FILTER (WHERE errors IS NULL) FROM log_errors"
+    assert rows(tmp_path, counted) == [(1, 1)]  # the first sample has nothing to compare with
+    # The databases' counters were reset: unknown once more.
+    unknown = """SELECT count(*) FROM samples WHERE source = 'databases' AND seconds IS NULL"""
+    assert rows(tmp_path, unknown) == [(2,)]
 
 
 @needs("/proc")

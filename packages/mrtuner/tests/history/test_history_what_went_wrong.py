@@ -23,7 +23,7 @@ from mrtuner.bench.load.pgbench import find_pgbench
 from mrtuner.history.analysis.incidents import incidents
 from mrtuner.history.analysis.period import period
 from mrtuner.history.reading import open_history
-from mrtuner.history.recording.sampler import Sampler, SourceSample
+from mrtuner.history.recording.sampler import Identity, Sampler, SourceSample
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, HistoryEvent, Writer
 from mrtuner.history.text import lines
@@ -435,6 +435,37 @@ def test_a_deadlock_is_told_in_the_period_in_which_it_was(
         until = datetime(2026, 11, 23, tzinfo=UTC) + timedelta(seconds=BEGIN + end)
         found = incidents(store, period(store, INSTANCE, since=60, until=until))
     assert [one.begin.minute * 60 + one.begin.second for one in found] == told
+
+
+@pytest.mark.parametrize("read", [True, False], ids=["log", "no log"])
+def test_a_deadlock_just_before_a_crash_is_told_by_the_log_or_said_to_be_unknown(
+    read: bool, tmp_path: Path
+) -> None:
+    """The server counted it after its last sample before the crash, at 02:01, which reset it."""
+    before = totals("databases", "deadlocks", [0, 0], database="shop")
+    after = [
+        sample("databases", BEGIN + 130, of_source("databases", deadlocks=0, database="shop")),
+        sample("sessions", BEGIN + 140),
+    ]
+    log = totals("log_errors", "deadlocks", [0, 0, 1], **dict.fromkeys(
+        ("panics", "fatals", "errors", "warnings", "refused", "cancelled"), 0
+    )) if read else []  # fmt: skip
+    with Writer(tmp_path, built_in().values()) as writer:
+        for started, samples in (("01:00", (*before, *log[:2])), ("02:01:30", (*after, *log[2:]))):
+            server = Identity(
+                version_num=180000, started=f"2026-11-23 {started}+00", system="1", standby=False
+            )
+            writer.commit([Batch(instance=INSTANCE, identity=server, samples=samples)])
+    told = history(tmp_path)
+    deadlocks = [one for one in told.incidents if one.kind == "deadlocks"]
+    unknown = [one for one in told.not_looked_for if "deadlocks" in one]
+    assert [(f"{one.begin:%H:%M:%S}", f"{one.end:%H:%M:%S}", one.text) for one in deadlocks] == (
+        [("02:01:00", "02:02:00", "1 deadlock was resolved (counted in the log)")] if read else []
+    )
+    assert unknown == ([] if read else [
+        "what was counted from 2026-11-23 02:01:00 UTC to 2026-11-23 02:02:10 UTC is unknown, as "
+        "the server started again or another one answered: deadlocks are not looked for then"
+    ])  # fmt: skip
 
 
 def test_the_errors_of_the_log_are_shown_by_severity(tmp_path: Path) -> None:
@@ -958,5 +989,8 @@ def test_an_incident_played_out_is_told_and_the_quiet_before_it_is_not(
     assert len(found) == 1, found
     (told,) = found
     assert told.kind == "lock queue"
-    assert "3 sessions of pgbench waited for a lock that nightly-import (process " in told.text
+    assert (
+        "3 sessions of pgbench waited for a lock of public.pgbench_branches that nightly-import "
+        "(process "
+    ) in told.text
     assert "last statement LOCK TABLE pgbench_branches" in told.text

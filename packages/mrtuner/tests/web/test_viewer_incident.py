@@ -289,6 +289,6 @@ def test_too_little_to_read_is_0(browser: Any, tmp_path: Path) -> None:
         cells = page.locator("[data-table=statements] tbody td").all_inner_texts()
         assert cells[:4] == ["SELECT 1", "0", "1", "100 µs"]
         assert cells[-1] == "1"
-        assert page.locator("[data-chart=time] .empty").inner_text() == "0 all the time"
+        assert page.locator("[data-chart=time] .empty").inner_text() == "0 in all samples"
         page = tab.open(f"screen=statements&statement=1&{HOUR}")
         assert page.locator("[data-chart=mean] canvas").count() == 1

@@ -74,7 +74,7 @@ export function colours(charts: Chart[]): number[][] {
 export function chart(given: Chart, on: ScreenAnswer, moves: Moves, paint: number[]): Drawn {
   const title = make("figcaption", {}, make("h2", {}, given.title), make("p", { class: "help" }, given.help));
   const figure = make("figure", { class: "chart", "data-chart": given.name }, title);
-  const nothing = given.missing ?? (always0(given) ? "0 all the time" : null);
+  const nothing = given.missing ?? (always0(given) ? "0 in all samples" : null);
   if (nothing !== null) {
     figure.append(make("p", { class: "empty" }, nothing));
     return { element: figure, empty: true, resize() {}, destroy() {} };

@@ -38,6 +38,7 @@ class HistoryCheckpoints(Struct):
 class HistoryLog(Struct):
     """What the server's log had in a period, by severity; the last three are among the others."""
 
+    seconds: Annotated[float, Doc("how much of the period's log was read, s")]
     panics: Annotated[int, Doc("PANIC: the whole server went down")]
     fatals: Annotated[int, Doc("FATAL: a session ended, or was refused")]
     errors: Annotated[int, Doc("ERROR: a statement failed")]

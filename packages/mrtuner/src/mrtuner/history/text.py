@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 Column = tuple[str, list[str], int]
 
 _CPU: Final = "CPU"
+#: A log is read as often [s]; its last part comes with the next sample.
+_LOG_PACE: Final = 60.0
 #: Letters of wait classes in the chart. Source: pg_stat_activity.wait_event_type.
 _LETTERS: Final = {
     _CPU: "C", "IO": "I", "Lock": "L", "LWLock": "W", "BufferPin": "B", "Client": "c",
@@ -66,7 +68,7 @@ def lines(told: HistorySummary, width: int) -> Iterator[str]:
     yield from _chart(told)
     yield from _statements("Statements by time", told.statements, width)
     yield from _checkpoints(told)
-    yield from _log(told.log)
+    yield from _log(told.log, told.period)
     yield from _host(told.host)
     yield from _slowest(told.slowest, width)
     yield from _changes(told)
@@ -280,11 +282,14 @@ _HOST: Final[
 )
 
 
-def _log(log: HistoryLog | None) -> Iterator[str]:
+def _log(log: HistoryLog | None, about: HistoryPeriod) -> Iterator[str]:
     if log is None:
         return
+    unread = about.seconds - log.seconds
     yield ""
-    yield "The server's log"
+    yield "The server's log" + (
+        f", of which {pretty_duration(unread)} were not read" if unread > _LOG_PACE else ""
+    )
     rows = (
         ("PANIC", log.panics), ("FATAL", log.fatals), ("ERROR", log.errors),
         ("WARNING", log.warnings), ("of these, deadlocks", log.deadlocks),

@@ -46,19 +46,26 @@ def gaps(history: History, about: HistoryPeriod) -> tuple[HistoryGap, ...]:
 
 
 def gaps_of(
-    history: History, source: str, about: HistoryPeriod, found: Recorded
-) -> tuple[HistoryGap, ...]:
-    """Times without a sample of one source, between the first and the last one of any."""
+    history: History, source: str, about: HistoryPeriod, found: Recorded, *,
+    uncounted: bool = False,
+) -> tuple[HistoryGap, ...]:  # fmt: skip
+    """Times without a sample of one source, between the first and the last one of any.
+
+    If `uncounted`, those before a sample with which no other can be compared, as after a restart.
+    """
     known = HistoryPeriod(
         instance=about.instance, begin=max(about.begin, found.first), end=found.last
     )
+    missing = f"date_diff('second', begin, time) > {longest_pause(history, source)}"
     return _gaps(
         history,
         f"""SELECT begin, time FROM (
-                SELECT time, coalesce(lag(time) OVER (ORDER BY time), $begin) AS begin FROM (
-                    SELECT time FROM samples WHERE {IN_PERIOD} AND source = $source
-                    UNION ALL SELECT CAST($end AS TIMESTAMP) AS time) AS m
-            ) AS s WHERE date_diff('second', begin, time) > {longest_pause(history, source)}
+                SELECT time, seconds, coalesce(lag(time) OVER w, $begin) AS begin,
+                       row_number() OVER w AS number FROM (
+                    SELECT time, seconds FROM samples WHERE {IN_PERIOD} AND source = $source
+                    UNION ALL SELECT CAST($end AS TIMESTAMP) AS time, 0) AS m
+                WINDOW w AS (ORDER BY time)
+            ) AS s WHERE {"number > 1 AND seconds IS NULL" if uncounted else missing}
             ORDER BY time""",
         known.parameters | {"source": source},
     )  # fmt: skip

@@ -79,10 +79,13 @@ def summary(
 def _log(history: History, about: HistoryPeriod) -> HistoryLog | None:
     if not history.has("log_errors"):
         return None
-    view, names = view_for(history, "log_errors", about.begin), HistoryLog.__struct_fields__
+    view, (_, *names) = view_for(history, "log_errors", about.begin), HistoryLog.__struct_fields__
     sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in names)
     found = history.row(
-        f"SELECT {sums} FROM {view} WHERE {IN_PERIOD}", about.parameters, inside=True
+        f"""SELECT {sums}, sum(CASE WHEN errors IS NOT NULL THEN seconds END) AS seconds
+            FROM {view} WHERE {IN_PERIOD}""",
+        about.parameters,
+        inside=True,
     )
     return None if found["errors"] is None else HistoryLog(**found)
 

@@ -9,8 +9,11 @@ from typing import Final
 from mrtuner.history.analysis.coverage import Recorded, recorded, seconds_of
 from mrtuner.history.analysis.gaps import HistoryGap, gaps, gaps_of, longest_pause
 from mrtuner.history.analysis.incidents import searched, without_usual
+from mrtuner.history.analysis.incidents.deadlocks import in_log
+from mrtuner.history.analysis.incidents.samples import divided
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.reading import History
+from mrtuner.history.recording.source import Kind
 from mrtuner.units import pretty_duration
 from mrtuner.wording import enumerated
 
@@ -56,6 +59,7 @@ def _not_looked_for(history: History, about: HistoryPeriod) -> Iterator[str]:
             more = [f"{len(times) - _MOST_GAPS} more times"] if len(times) > _MOST_GAPS else []
             when = enumerated([*times[:_MOST_GAPS], *more])
             yield f"{name} were not recorded {when}: {what} are not looked for then"
+    yield from _uncompared(history, within, found)
     if _hidden(history, within):
         yield (
             "the recorder's role may not see what others do: queues for locks are not looked for; "
@@ -68,6 +72,29 @@ def _not_looked_for(history: History, about: HistoryPeriod) -> Iterator[str]:
         )
     if not history.has(_LOG) or seconds_of(history, within, _LOG) is None:
         yield "the server's log was not read: sessions that were refused are not looked for"
+
+
+def _uncompared(history: History, within: HistoryPeriod, found: Recorded) -> Iterator[str]:
+    """Yield the times of which counters say nothing, since a restart reset them.
+
+    Deadlocks are then looked for in the log.
+    """
+    lost = [
+        (gap, what)
+        for name, what in _FOUND_IN.items()
+        if as_sampled(history, name, within) and history.source(name).of(Kind.COUNTER)
+        for gap in gaps_of(history, name, within, found, uncounted=True)
+        if name != "databases" or not in_log(history, within, gap)
+    ]
+    lost.sort(key=lambda one: one[0].begin)
+    for near in divided(lost, timedelta(0), lambda one: (one[0].begin, one[0].end)):
+        begin, end = near[0][0].begin, max(gap.end for gap, _ in near)
+        what = enumerated(sorted({what for _, what in near}))
+        when = _span(HistoryGap(begin=begin, end=end))
+        yield (
+            f"what was counted {when} is unknown, as the server started again or another one "
+            f"answered: {what} are not looked for then"
+        )
 
 
 def _silent(about: HistoryPeriod, found: Recorded, missing: Sequence[HistoryGap]) -> Iterator[str]:

@@ -10,7 +10,8 @@ the name of its source:
 
 They are sampled in a thread of their own, which a server that hangs does not hold up. While the
 server's process is gone, only programs with a true ``of_machine`` are sampled: they need the
-machine alone, and a restart of the server does not reset what they count.
+machine alone. A crash or a restart of the server resets nothing that such a program counts, nor
+one with a true ``own_counters``, which are the recorder's.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class OwnProgram:
     declaration: str
     open: Callable[[Place], Rows | None]
     of_machine: bool = False
+    own_counters: bool = False
 
 
 @cache

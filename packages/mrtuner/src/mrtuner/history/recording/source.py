@@ -131,8 +131,13 @@ class Source:
 
     @property
     def of_machine(self) -> bool:
-        """Whether it is read from the machine alone: a restart of the server resets nothing."""
+        """Whether it is read from the machine alone, also while the server is gone."""
         return getattr(self.program, "of_machine", False)
+
+    @property
+    def survives_restart(self) -> bool:
+        """Whether a restart of the server resets nothing that it counts."""
+        return self.of_machine or getattr(self.program, "own_counters", False)
 
     @property
     def compared(self) -> bool:

@@ -199,11 +199,11 @@ class Writer:
         )
         last = self._last_answer(instance)
         if before is not None and (changed := change_of(before, now, last)) is not None:
-            machine = [source.name for source in self.sources if source.of_machine]
-            kept = f"source NOT IN ({', '.join('?' * len(machine))})"
+            kept = [source.name for source in self.sources if source.survives_restart]
+            others = f"source NOT IN ({', '.join('?' * len(kept))})"
             for table in ("last_row", "last_sample"):
                 self.db.execute(
-                    f"DELETE FROM {table} WHERE instance = ? AND {kept}", (instance, *machine)
+                    f"DELETE FROM {table} WHERE instance = ? AND {others}", (instance, *kept)
                 )
             # It happened since the last sample, whatever the server's clock shows.
             at = timestamp() if changed.at is None else min(max(changed.at, last or 0), timestamp())

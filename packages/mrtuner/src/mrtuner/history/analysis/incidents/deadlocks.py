@@ -1,4 +1,7 @@
-"""Deadlocks, as the databases counted them, and whose they were, as far as samples saw them."""
+"""Deadlocks, as the databases counted them, and whose they were, as far as samples saw them.
+
+A crash resets what was counted since the last sample, which the log still tells.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,24 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
+from mrtuner.history.analysis.coverage import recorded
+from mrtuner.history.analysis.gaps import HistoryGap, gaps_of
 from mrtuner.history.analysis.incidents.model import Incident
 from mrtuner.history.analysis.incidents.samples import LATE, grown_together, span_of
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.reading import History
 from mrtuner.wording import as_name, enumerated, first_few, plural_was
 
+_LOG: Final = "log_errors"
+
 
 def deadlocks(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     if not history.has("databases"):
         return
-    # They are counted at the next sample, so one of the period's end is counted after it.
-    later = about.end + timedelta(seconds=LATE * history.source("databases").interval)
-    for found in grown_together(history, replace(about, end=later), "databases", "deadlocks"):
-        rows = [row for row in found if span_of(row)[0] < about.end]
-        if not rows:
-            continue
-        names = sorted({as_name(row["database"]) for row in rows if row["database"]})
+    for rows in (*_counted(history, about), *_counted_in_log(history, about)):
+        names = sorted({as_name(row["database"]) for row in rows if row.get("database")})
         count = int(sum(row["deadlocks"] for row in rows))
         begin, end = span_of(rows[0])[0], span_of(rows[-1])[1]
         seen, who = _seen(history, replace(about, begin=begin, end=end))
@@ -32,11 +34,52 @@ def deadlocks(history: History, about: HistoryPeriod) -> Iterator[Incident]:
             begin, end = seen[0], seen[-1]
         if begin >= about.end or end < about.begin:
             continue
+        where = f"in {first_few(names, 3)}" if names else "(counted in the log)"
         of = f" between sessions of {enumerated(who[:3])}" if who else ""
         yield Incident(
             kind="deadlocks", begin=begin, end=end, screen="connections",
-            text=f"{plural_was(count, 'deadlock')} resolved in {first_few(names, 3)}{of}",
+            text=f"{plural_was(count, 'deadlock')} resolved {where}{of}",
         )  # fmt: skip
+
+
+def _counted(
+    history: History, about: HistoryPeriod, source: str = "databases"
+) -> Iterator[list[dict[str, Any]]]:
+    # They are counted at the next sample, so one of the period's end is counted after it.
+    later = about.end + timedelta(seconds=LATE * history.source(source).interval)
+    for found in grown_together(history, replace(about, end=later), source, "deadlocks"):
+        if rows := [row for row in found if span_of(row)[0] < about.end]:
+            yield rows
+
+
+def _counted_in_log(history: History, about: HistoryPeriod) -> Iterator[list[dict[str, Any]]]:
+    """Yield those of times in which the databases' counters were reset."""
+    known = recorded(history, about)
+    if known is None or not as_sampled(history, _LOG, about):
+        return
+    reset = gaps_of(history, "databases", about, known, uncounted=True)
+    for found in _counted(history, about, _LOG) if reset else ():
+        if rows := [row for row in found if any(_mostly_in(span_of(row), gap) for gap in reset)]:
+            yield rows
+
+
+def _mostly_in(span: tuple[datetime, datetime], gap: HistoryGap) -> bool:
+    common = min(span[1], gap.end) - max(span[0], gap.begin)
+    return 2 * common > span[1] - span[0]
+
+
+def in_log(history: History, about: HistoryPeriod, gap: HistoryGap) -> bool:
+    """Whether the log was read in a time in which the databases' counters were reset."""
+    if not as_sampled(history, _LOG, about):
+        return False
+    later = gap.end + timedelta(seconds=LATE * history.source(_LOG).interval)
+    rows = history.rows(
+        f"SELECT time, seconds FROM {_LOG} WHERE {IN_PERIOD} AND errors IS NOT NULL",
+        replace(about, begin=gap.begin, end=later).parameters, inside=True,
+    )  # fmt: skip
+    return any(
+        _mostly_in((gap.begin, gap.end), HistoryGap(begin=a, end=b)) for a, b in map(span_of, rows)
+    )
 
 
 def _seen(history: History, about: HistoryPeriod) -> tuple[list[datetime], list[str]]:

@@ -144,9 +144,8 @@ def _told(
     waits = [one for queue in queues for one in queue.seen]
     most = max(Counter(at for at, _ in waits).values())
     who = sorted({_name(row) or "?" for _, row in waits})
-    relations = [
-        one for one, _ in Counter(row["relation"] for _, row in waits).most_common() if one
-    ]
+    first = [row for _, row in waits if {*at_root} & {*row["blocked_by"].split(",")}]
+    relations = [one for one, _ in Counter(row["relation"] for row in first).most_common() if one]
     of = f" of {enumerated(list(map(printable, relations[:_NAMED])))}" if relations else ""
     holder = next((row for at, row in idle if begin - _AROUND <= at <= end + _AROUND), None)
     if holder is None:

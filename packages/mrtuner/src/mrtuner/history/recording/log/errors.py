@@ -69,7 +69,7 @@ def _open(place: Place) -> Rows | None:
     return rows
 
 
-LOG_ERRORS: Final = OwnProgram(_DECLARATION, _open)
+LOG_ERRORS: Final = OwnProgram(_DECLARATION, _open, own_counters=True)
 
 
 def _counted(severity: str, state: str, message: str) -> Iterator[str]:

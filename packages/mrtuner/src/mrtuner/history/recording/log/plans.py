@@ -68,7 +68,7 @@ def _open(place: Place) -> Rows | None:
     return _Seen(log).rows
 
 
-PLANS: Final = OwnProgram(_DECLARATION, _open)
+PLANS: Final = OwnProgram(_DECLARATION, _open, own_counters=True)
 
 
 def _explains(postmaster: int | None) -> bool:
