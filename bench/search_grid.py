@@ -1,10 +1,16 @@
 """The ends of the range of each setting that a search may try, each alone against the advice.
 
     python bench/search_grid.py --load analytic --pairs 6 --records DIR --output grid.json
+    python bench/search_grid.py --runs small-volume.json --output grid.json
 
 All cells have the same number of interleaved pairs, also those that lose, unless they do harm. The
 bounds hold for all cells together with 95 %: Bonferroni's, from a spread that is pooled over the
 cells. The first cell is the advice against itself. Interrupted, the same command goes on.
+
+Where writes can be put off for longer than a pair lasts, --runs makes the grid of what
+`small_volume.py` measured: one arm called advice with --reload "" twice and each other value once,
+or arms that each change one setting. Its runs are longer, and what a checkpoint after one takes is
+charged to it. The spread is what is left after the means of cells and of blocks.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, fsum, log, sqrt
@@ -82,7 +88,13 @@ def _cells(dimensions: Sequence[space.Dimension]) -> Iterator[tuple[str, str]]:
 
 def main() -> None:
     options = _options()
-    rows = []
+    rows = (
+        [_row_of_runs([json.loads(one.read_text()) for one in options.runs])]
+        if options.runs
+        else []
+    )
+    for row in rows:
+        _tell(row)
     space.MOST = sys.maxsize  # type: ignore[misc]
     race.lost = _never_lost
     for name in options.load:
@@ -137,6 +149,83 @@ def _row(found: Search, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What ran between one shuffle and the next: the logs of transactions a second."""
+
+    advice: Sequence[float]
+    cells: Mapping[tuple[str, str], float]
+
+    @property
+    def all(self) -> list[float]:
+        return [*self.advice, *(self.cells[cell] for cell in sorted(self.cells))]
+
+
+def _row_of_runs(files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """All cells of these files against the runs with the advice in the same block."""
+    advised, measured = files[0]["arms"]["advice"], [list(_blocks(file)) for file in files]
+    spread, freedom = _spread(measured)
+    cells = {name: None for each in measured for name in each[0].cells}
+    quantile = float(t.ppf(1 - ALPHA / 2 / (len(cells) + 1), freedom))
+
+    def told(
+        name: str | None, value: str | None, gains: Sequence[float], of: int
+    ) -> dict[str, Any]:
+        mean, half = fmean(gains), quantile * spread * sqrt(1 / len(gains) + 1 / of)
+        return {
+            "name": name, "advice": advised.get(name, "the default") if name else None,
+            "value": value, "pairs": len(gains), "ended": "measured",
+            "ratio": round(exp(mean), 4), "low": round(exp(mean - half), 4),
+            "high": round(exp(mean + half), 4),
+        }  # fmt: skip
+
+    same = [one.advice[1] - one.advice[0] for each in measured for one in each if one.advice[1:]]
+    rows = [told(None, None, same, len(same))]
+    for name, value in cells:
+        within = [one for each in measured for one in each if (name, value) in one.cells]
+        gains = [one.cells[name, value] - fmean(one.advice) for one in within]
+        rows.append(told(name, value, gains, sum(len(one.advice) for one in within)))
+    first = files[0]
+    return {
+        "load": "small-volume", "what": first["what"], "postgres": first["postgres"],
+        "started": first["started"], "clients": first["clients"], "window [s]": first["seconds"],
+        "blocks": True, "other programs": None, "spread": round(spread, 4), "not measured": [],
+        "cells": rows,
+    }  # fmt: skip
+
+
+def _blocks(file: Mapping[str, Any]) -> Iterator[Block]:
+    """Yield what was measured; all but one setting of each run are the advice's."""
+    for number in range(1, file["blocks"] + 1):
+        advice, cells = list[float](), dict[tuple[str, str], float]()
+        for run in (one for one in file["runs"] if one["block"] == number):
+            arm, plain = file["arms"][run["arm"]], file["arms"]["advice"]
+            differs = {name: arm[name] for name in arm if arm[name] != plain.get(name)}
+            differs |= dict(pair.split("=") for pair in run["reloaded"].split(",") if pair)
+            if not differs:
+                advice.append(log(run["charged"]))
+            else:
+                (cell,) = differs.items()
+                cells[cell] = log(run["charged"])
+        yield Block(advice, cells)
+
+
+def _spread(measured: Sequence[Sequence[Block]]) -> tuple[float, int]:
+    """The spread of a run that neither its cell nor its block explains, and on how many degrees."""
+    squares, freedom = 0.0, 0
+    for blocks in measured:
+        rows = [one.all for one in blocks]
+        mean = fmean(value for row in rows for value in row)
+        of_cell = [fmean(column) for column in zip(*rows, strict=True)]
+        squares += fsum(
+            (value - fmean(row) - of_cell[n] + mean) ** 2
+            for row in rows
+            for n, value in enumerate(row)
+        )
+        freedom += (len(rows) - 1) * (len(of_cell) - 1)
+    return sqrt(squares / freedom), freedom
+
+
 def _cell(found: Search, one: Trial) -> dict[str, str | None]:
     """The setting that differs and its values; none where the advice ran against itself."""
     defaults = {each.name: each.advice for each in found.searched}
@@ -165,7 +254,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--load", action="append", choices=LOADS, required=True)
+    parser.add_argument("--load", action="append", choices=LOADS, default=[])
+    parser.add_argument("--runs", action="append", type=Path, default=[], help="of small_volume.py")
     parser.add_argument("--pairs", type=int, default=6, help="of each cell")
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--records", type=Path, default=Path("searches"))

@@ -26,8 +26,9 @@ from worth import GIB, SCENARIOS, Arm, advised, measured_run, pgtunes, say, star
 
 from mrtuner.bench.load.pgbench import Load, run
 from mrtuner.bench.plan.order import blocks
+from mrtuner.bench.record.model import now
 from mrtuner.bench.server.instance import volume
-from mrtuner.units import Bytes, parse_bytes
+from mrtuner.units import Bytes, parse_bytes, pretty_bytes
 
 HERE = Path(__file__).parent
 LOADS = {
@@ -48,7 +49,7 @@ INSERT INTO events (key, account, at, body)
 
 
 def main() -> None:
-    options = _options()
+    options, began = _options(), now()
     scenario = replace(
         SCENARIOS["small"], memory=options.memory, scale=options.scale, iops=options.iops
     )
@@ -81,6 +82,8 @@ def main() -> None:
             run(arm.dsn(), warm_up, script, seed=next(seeds), program=pgbench)
         disk.throttle(options.iops, bandwidth=options.bandwidth)
         rows = []
+        version = next(iter(servers.values())).sql("SHOW server_version")[0][0]
+        machine = f"{pretty_bytes(options.memory)}, {options.iops:,} IOPS"
         trials = [f"{arm} {reloaded}" for arm, reloaded in product(servers, options.reload)]
         for number, order in enumerate(blocks(trials, options.blocks, options.seed), start=1):
             for trial in order:
@@ -94,7 +97,13 @@ def main() -> None:
                 rows.append({"load": options.load, "clients": options.clients, **row})
                 rows[-1]["reloaded"] = reloaded
                 say(" ".join(f"{key}={value}" for key, value in rows[-1].items()))
-    Path(options.output).write_text(json.dumps({"arms": arms, "runs": rows}, indent=1))
+            told = {
+                "what": f"{options.load}, {machine}, scale {options.scale}",
+                "postgres": version.split()[0], "started": began,
+                "clients": options.clients, "seconds": options.seconds, "blocks": number,
+                "arms": arms, "runs": rows,
+            }  # fmt: skip
+            Path(options.output).write_text(json.dumps(told, indent=1))
 
 
 def _pairs(text: str) -> dict[str, str]:

@@ -53,7 +53,7 @@ _GRID: Final = """
 
 {load}: the ends of the range of each setting that a search may try, and its special values, as far
 as the memory budget allows, alone against the advice, on PostgreSQL {postgres}
-with {clients} clients, in {pairs} interleaved pairs of {window} s. The bounds hold for
+with {clients} clients, {how}. The bounds hold for
 all {cells} cells together with 95 % (Bonferroni; the spread of {spread} is pooled over the cells).
 **{verdict}**
 Settings that gain only together are not in it.
@@ -76,8 +76,8 @@ def _grid(grid: Mapping[str, Any]) -> Iterator[str]:
     surely = [one for one in tried if one["low"] > 1]
     yield from _GRID.format(
         load=f"`{grid['load']}`, {grid['what']}", postgres=grid["postgres"],
-        clients=grid["clients"], pairs=max(one["pairs"] for one in cells),
-        window=grid["window [s]"], cells=len(cells), spread=_percent(1 + grid["spread"])[1:],
+        clients=grid["clients"], how=_how(grid), cells=len(cells),
+        spread=_percent(1 + grid["spread"])[1:],
         verdict=f"Surely faster: {len(surely)} of {len(tried)}. None gains over {most}.",
     ).splitlines()  # fmt: skip
     for one in cells:
@@ -87,6 +87,16 @@ def _grid(grid: Mapping[str, Any]) -> Iterator[str]:
     for one in grid["not measured"]:
         name = one["name"] or "the advice itself"
         yield f"| `{name}` | {one['advice']} | {one['value']} | **not measured** | |"
+
+
+def _how(grid: Mapping[str, Any]) -> str:
+    most, window = max(one["pairs"] for one in grid["cells"]), grid["window [s]"]
+    if not grid.get("blocks"):
+        return f"in {most} interleaved pairs of {window} s"
+    return (
+        f"in {most} interleaved blocks of runs of {window} s, each charged with the checkpoint "
+        "that it leaves"
+    )
 
 
 def _searches() -> Iterator[str]:
