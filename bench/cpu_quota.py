@@ -34,7 +34,7 @@ from application_servers import group_of, quota_group, renewals
 
 from mrtuner_pods.waiting.cpu import PERIOD, PodCpu
 from mrtuner_pods.waiting.queues import quantile
-from mrtuner_pods.waiting.times import Times, arrivals
+from mrtuner_pods.waiting.service_times import Times, arrivals
 
 #: The name of a group ends with a server's port; here there is none.
 NO_PORT = 0

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from mrtuner_image.advice.advise import advise
+from mrtuner_image.advice.ranking import advise
 from mrtuner_image.context import read_context
 from mrtuner_image.cost import cost
 from mrtuner_image.ignore import rules_for

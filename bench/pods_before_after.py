@@ -54,8 +54,8 @@ from mrtuner_pods.planning.servers import Server
 from mrtuner_pods.waiting.cpu import PERIOD
 from mrtuner_pods.waiting.queues import Layout, quantile, settled
 from mrtuner_pods.waiting.routing import Routing
+from mrtuner_pods.waiting.service_times import Times, arrivals
 from mrtuner_pods.waiting.stages import Site, Work, simulate
-from mrtuner_pods.waiting.times import Times, arrivals
 
 EXAMPLES = APPS.parents[1] / "examples/pods"
 TARGET = "30ms"

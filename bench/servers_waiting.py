@@ -52,8 +52,8 @@ from mrtuner_pods.planning.servers import Server
 from mrtuner_pods.waiting.cpu import PERIOD
 from mrtuner_pods.waiting.queues import Accepting, Layout, quantile, settled
 from mrtuner_pods.waiting.routing import Routing
+from mrtuner_pods.waiting.service_times import Times, arrivals
 from mrtuner_pods.waiting.stages import Site, Work, simulate
-from mrtuner_pods.waiting.times import Times, arrivals
 
 #: Mean length of a request [s]: long compared with what a server itself takes; shorter where it is
 #: CPU time, because a quota of half a CPU lets few requests pass.

@@ -16,7 +16,7 @@ from statistics import fmean, stdev
 from mrtuner_pods.waiting.erlang import screen
 from mrtuner_pods.waiting.queues import Layout, quantile, settled, waits
 from mrtuner_pods.waiting.routing import Routing
-from mrtuner_pods.waiting.times import Times, arrivals
+from mrtuner_pods.waiting.service_times import Times, arrivals
 
 SEEDS = range(10)
 WORKERS = 8

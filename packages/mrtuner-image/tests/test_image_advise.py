@@ -12,7 +12,7 @@ import pytest
 from image_seed import seed
 from machine import needs, program
 from mrtuner.errors import BadValue, UsageError
-from mrtuner_image.advice.advise import Advised, advise
+from mrtuner_image.advice.ranking import Advised, advise
 from mrtuner_image.advice.rules import RULES
 from mrtuner_image.advice.rules.package_caches import PACKAGE_CACHES
 from mrtuner_image.deploys import expected

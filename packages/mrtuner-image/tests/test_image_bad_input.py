@@ -9,7 +9,7 @@ import pytest
 
 from machine import needs
 from mrtuner.errors import BadValue, MrTunerError, UsageError
-from mrtuner_image.advice.advise import advise
+from mrtuner_image.advice.ranking import advise
 from mrtuner_image.cost import cost
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mrtuner.errors import MissingPart, UsageError
-from mrtuner_image.advice.advise import advise
+from mrtuner_image.advice.ranking import advise
 from mrtuner_image.commits import is_shallow, read_commits
 from mrtuner_image.cost import cost
 from mrtuner_image.document import cost_document

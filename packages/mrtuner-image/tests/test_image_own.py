@@ -9,7 +9,7 @@ import pytest
 
 from distribution_requirements import required
 from mrtuner import __version__ as VERSION
-from mrtuner_image.advice.advise import advise
+from mrtuner_image.advice.ranking import advise
 from mrtuner_image.commits import is_shallow
 from mrtuner_image.context import read_context
 from mrtuner_image.cost import cost

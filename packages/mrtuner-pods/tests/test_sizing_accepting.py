@@ -12,8 +12,8 @@ import simpy
 
 from mrtuner_pods.waiting.queues import Accepting, Layout, quantile, settled, waits
 from mrtuner_pods.waiting.routing import Routing
+from mrtuner_pods.waiting.service_times import Times, arrivals
 from mrtuner_pods.waiting.stages import Site, Work, simulate
-from mrtuner_pods.waiting.times import Times, arrivals
 
 ASLEEP = Work(cpu=0.0)
 TWO_BY_TWO = Layout(pods=1, workers=2, threads=2, accept_delay=0.005)

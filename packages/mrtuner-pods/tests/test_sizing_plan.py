@@ -17,8 +17,8 @@ from mrtuner_pods.planning.runs import grows
 from mrtuner_pods.planning.storm import storm
 from mrtuner_pods.waiting.queues import Layout, quantile, settled, waits
 from mrtuner_pods.waiting.routing import Routing
+from mrtuner_pods.waiting.service_times import Times, arrivals
 from mrtuner_pods.waiting.stages import RequestStage, Site, Work, simulate
-from mrtuner_pods.waiting.times import Times, arrivals
 
 USUAL: Final[dict[str, Any]] = {"rate": "400/s", "service_time": "27ms", "wait_p95": "20ms"}
 PUMA: Final[dict[str, Any]] = {

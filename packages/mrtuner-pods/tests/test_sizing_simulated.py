@@ -13,8 +13,8 @@ import simpy
 
 from mrtuner_pods.waiting.queues import Accepting, Layout, quantile, settled, waits
 from mrtuner_pods.waiting.routing import Routing
+from mrtuner_pods.waiting.service_times import Times, arrivals
 from mrtuner_pods.waiting.stages import RequestStage, Simulated, Site, Work, simulate
-from mrtuner_pods.waiting.times import Times, arrivals
 
 COUNT = 4_000
 Steps = Generator[simpy.Event, Any, None]

@@ -11,7 +11,7 @@ from mrtuner.errors import BadValue
 from mrtuner_pods.waiting.erlang import erlang_c, screen, wait_beyond
 from mrtuner_pods.waiting.queues import Accepting, Layout, quantile, settled, waits
 from mrtuner_pods.waiting.routing import Routing
-from mrtuner_pods.waiting.times import Times, arrivals
+from mrtuner_pods.waiting.service_times import Times, arrivals
 from queueing_theory import (
     mean_wait_mg1,
     mean_wait_mmc,

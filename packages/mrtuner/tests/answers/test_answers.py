@@ -18,7 +18,7 @@ from history_story import story
 
 from command_line import run
 from mrtuner.answers import apply, audit, tune, vacuum
-from mrtuner.answers.change import Proposal
+from mrtuner.answers.apply_and_undo import Proposal
 from mrtuner.change.journal import Journal
 from mrtuner.errors import ConnectError, Refused, UsageError
 from mrtuner.inputs import MachineInputs

@@ -11,7 +11,7 @@ from conftest import PASSWORD
 from failover_grid import KERNEL, LAN
 
 from mrtuner.cli import main
-from mrtuner.failover.predict.jdbc import JdbcUrl
+from mrtuner.failover.predict.jdbc_url import JdbcUrl
 from mrtuner.failover.settings.advice import settings
 
 if TYPE_CHECKING:

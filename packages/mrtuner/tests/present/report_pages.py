@@ -32,8 +32,8 @@ from mrtuner.rehearsal.run import Run
 from mrtuner.tuning.report import page as tuning_page
 from mrtuner.vacuum import page as vacuum_page
 from mrtuner_image.advice import page as image_advice_page
-from mrtuner_image.advice.advise import advise
 from mrtuner_image.advice.document import advice_document
+from mrtuner_image.advice.ranking import advise
 from mrtuner_pods.planning import page as pods_plan_page
 from mrtuner_pods.planning.document import PodsPlanDocument
 from rdstune.fleet import rehearsal_page

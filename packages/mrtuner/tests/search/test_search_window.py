@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mrtuner.search.window import Window, grown, speeds, trip, unlike
+from mrtuner.search.guard import trip
+from mrtuner.search.window import Window, grown, speeds, unlike
 
 #: 1,000 transactions in 10 s; a statement of 2 ms was called 500 times, one of 4 ms 250 times.
 QUIET = Window(

@@ -9,7 +9,7 @@ from mrtuner_image.cost import BUILDER
 from mrtuner_image.document import as_text
 
 if TYPE_CHECKING:
-    from mrtuner_image.advice.advise import Advice, Advised, Saving, Savings
+    from mrtuner_image.advice.ranking import Advice, Advised, Saving, Savings
     from mrtuner_image.deploys import Amount, Expected
 
 

@@ -59,8 +59,8 @@ def command(
     one. Secrets come first, then the most bytes sent and pushed. What can be known only by
     building is unknown.
     """
-    from mrtuner_image.advice.advise import advise
     from mrtuner_image.advice.document import advice_document
+    from mrtuner_image.advice.ranking import advise
     from mrtuner_image.advice.text import lines
 
     prerequisites.require(page=html)

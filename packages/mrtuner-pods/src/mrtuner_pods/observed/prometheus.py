@@ -26,7 +26,7 @@ from mrtuner_pods.observed.metrics import (
 )
 from mrtuner_pods.observed.model import Observed, PodsMeasuredWaiting
 from mrtuner_pods.waiting.queues import quantile
-from mrtuner_pods.waiting.times import LEAST_SAMPLES
+from mrtuner_pods.waiting.service_times import LEAST_SAMPLES
 
 Labels = tuple[tuple[str, str], ...]
 #: Values by the name of the series, and by its labels.

@@ -26,8 +26,8 @@ from mrtuner.inputs import Size as Memory
 from mrtuner_pods.planning.servers import EVENT_LOOPS, Server, event_loop_refused
 from mrtuner_pods.waiting.queues import Layout
 from mrtuner_pods.waiting.routing import Routing
+from mrtuner_pods.waiting.service_times import MOST_VARIATION, Times
 from mrtuner_pods.waiting.stages import Work
-from mrtuner_pods.waiting.times import MOST_VARIATION, Times
 
 #: Longest time that is accepted [s].
 _LONGEST: Final = 600.0

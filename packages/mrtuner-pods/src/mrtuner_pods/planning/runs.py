@@ -13,8 +13,8 @@ from mrtuner_pods.planning.inputs import Question
 from mrtuner_pods.planning.model import PodsWaiting
 from mrtuner_pods.waiting.queues import Layout, quantile, settled, waits
 from mrtuner_pods.waiting.routing import Routing
+from mrtuner_pods.waiting.service_times import arrivals
 from mrtuner_pods.waiting.stages import Simulated, Site, simulate
-from mrtuner_pods.waiting.times import arrivals
 
 #: Requests in a simulation, at least and for each slot: enough for its p95 to be within a few
 #: percent of a longer one's (docs, concepts/waiting).

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from mrtuner.answers.advice import tune
+    from mrtuner.answers.apply_and_undo import apply, undo
     from mrtuner.answers.autovacuum import vacuum
-    from mrtuner.answers.change import apply, undo
     from mrtuner.answers.failover_prediction import audit, failover
     from mrtuner.answers.failover_rehearsal import rehearse
     from mrtuner.answers.hard_limits import limits
@@ -33,7 +33,7 @@ __all__ = [
 
 #: Where each answer is, as MODULE:NAME.
 _PLACES: Final = {
-    "apply": "mrtuner.answers.change:apply",
+    "apply": "mrtuner.answers.apply_and_undo:apply",
     "audit": "mrtuner.answers.failover_prediction:audit",
     "check": "mrtuner.answers.server_check:check",
     "compare_periods": "mrtuner.answers.what_happened:compare_periods",
@@ -48,7 +48,7 @@ _PLACES: Final = {
     "rotate": "mrtuner.rotate.answer:rotate",
     "search": "mrtuner.answers.settings_search.own_server:search",
     "tune": "mrtuner.answers.advice:tune",
-    "undo": "mrtuner.answers.change:undo",
+    "undo": "mrtuner.answers.apply_and_undo:undo",
     "vacuum": "mrtuner.answers.autovacuum:vacuum",
 }
 

@@ -111,7 +111,7 @@ def _seconds(length: Time) -> float | None:
 def _client(name: str, dsn: str | None, rtt: float | None) -> tuple[Client, Path, str | None]:
     """The client, its path to the server (given, measured or usual), and what is in between."""
     from mrtuner.failover.predict.client import client_with, defaults
-    from mrtuner.failover.predict.jdbc import PREFIX, JdbcUrl
+    from mrtuner.failover.predict.jdbc_url import PREFIX, JdbcUrl
     from mrtuner.failover.predict.path import Path
 
     if dsn is None:

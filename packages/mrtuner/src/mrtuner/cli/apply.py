@@ -13,7 +13,7 @@ from mrtuner.cli.common import change, options, role_settings, targets, terminal
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
-    from mrtuner.answers.change import Applied, Proposal
+    from mrtuner.answers.apply_and_undo import Applied, Proposal
     from mrtuner.change.settings.apply import Outcome, Restart
     from mrtuner.cli.common.document import ApplyDocument
 

@@ -18,8 +18,8 @@ from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.levels import PARTS, totals
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Findings, Pegged, reached_ceilings
-from mrtuner.limits.remedies import Candidate, Demand, candidates, judge, needs
 from mrtuner.limits.sentences import advice, host_advice, lasting, surplus_words, verdict
+from mrtuner.limits.what_if import Candidate, Demand, candidates, judge, needs
 from mrtuner.stats.plateaus import numpy
 
 _NOT_EBS: Final = (

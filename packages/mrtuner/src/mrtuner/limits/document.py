@@ -12,7 +12,7 @@ from mrtuner.limits.assess import calendar
 from mrtuner.limits.ceilings import CeilingKind, Resource, binding
 from mrtuner.limits.confirmation import CeilingEvidence
 from mrtuner.limits.fleet import FleetPegged
-from mrtuner.limits.remedies import Demand
+from mrtuner.limits.what_if import Demand
 
 if TYPE_CHECKING:
     from mrtuner.limits.assess import Limits
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mrtuner.limits.forecast import Forecast
     from mrtuner.limits.metrics.series import MetricSeries
     from mrtuner.limits.reached import Pegged
-    from mrtuner.limits.remedies import Candidate
+    from mrtuner.limits.what_if import Candidate
 
 #: How many candidates are listed.
 _SHOWN: Final = 8

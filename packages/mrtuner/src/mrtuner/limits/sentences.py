@@ -20,7 +20,7 @@ from mrtuner.limits.ceilings import (
 from mrtuner.limits.levels import DISK, HIGH, totals
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Pegged
-from mrtuner.limits.remedies import Candidate
+from mrtuner.limits.what_if import Candidate
 from mrtuner.wording import enumerated
 
 _UNKNOWN: Final = (

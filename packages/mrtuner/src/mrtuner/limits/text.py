@@ -20,8 +20,8 @@ from mrtuner.limits.document import (
 )
 from mrtuner.limits.fleet import FleetPegged
 from mrtuner.limits.levels import DISK
-from mrtuner.limits.remedies import Demand
 from mrtuner.limits.sentences import lasting, quantity
+from mrtuner.limits.what_if import Demand
 from mrtuner.text_tables import aligned, bulleted
 from mrtuner.wording import enumerated, not_judged
 

@@ -19,9 +19,10 @@ from mrtuner.change.settings.restart import until_it_works
 from mrtuner.errors import ConnectError, MissingPart
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.named_queries import Reader, rows_of
+from mrtuner.search.guard import trip
 from mrtuner.search.profile import Seen, evidence
 from mrtuner.search.race import Raced, throttled
-from mrtuner.search.window import Statements, Window, grown, speeds, trip, unlike
+from mrtuner.search.window import Statements, Window, grown, speeds, unlike
 from mrtuner.stats.comparison import FEWEST_BLOCKS, Pair, Verdict, compare
 from mrtuner.wording import plural
 

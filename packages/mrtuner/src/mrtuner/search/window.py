@@ -1,4 +1,4 @@
-"""What a server did in a window of time, and whether it is safe to go on: from its counters alone.
+"""What a server did in a window of time, from its counters alone.
 
 Pure: takes counters that were read, returns figures. Source: pg_stat_database, pg_stat_statements,
 pg_stat_replication.
@@ -11,23 +11,16 @@ from dataclasses import dataclass, field
 from math import log
 from typing import Final
 
-from mrtuner.units import Bytes, MiB, pretty_bytes
-
 #: Untouched windows that differ by more than this are too unlike to compare anything with.
 UNLIKE: Final = 0.10
 #: The statements that ran in all windows must have so much of the time of each.
 _COMMON: Final = 0.5
 #: Transactions or calls below which a rate says nothing yet.
-_FEW: Final = 50
-#: Rollbacks: this share more than before, and so many.
-_ROLLBACKS, _FEW_ROLLBACKS = 0.01, 10
-_SLOWER: Final = 1.5
-_COLLAPSED: Final = 0.5
+FEW: Final = 50
 #: Backends report to pg_stat_database about once a second, often all at once: in windows shorter
 #: than these, that second alone makes them unlike, if nothing else is counted.
-_REPORTED_S: Final = 2.0
+REPORTED_S: Final = 2.0
 SHORTEST_BY_TRANSACTIONS: Final = 20
-_BEHIND: Final = Bytes(64 * MiB)
 
 #: Calls and execution time [ms] of each statement of each role.
 Statements = Mapping[tuple[int, int], tuple[float, float]]
@@ -94,29 +87,6 @@ def unlike(around: Sequence[Window], rates: Sequence[float]) -> str | None:
             return "no transaction ended in one of the windows around it"
         if abs(log(b / a)) > log(1 + UNLIKE):
             return f"{what} of the windows around it differ by over {UNLIKE:.0%}"
-    return None
-
-
-def trip(untouched: Window, now: Window) -> str | None:
-    """Return why a tried window must end at once, against an untouched one; None if it may go on.
-
-    `now` is the window so far.
-    """
-    ended, before = now.commits + now.rollbacks, untouched.commits + untouched.rollbacks
-    share = untouched.rollbacks / before if before else 0.0
-    if now.rollbacks >= _FEW_ROLLBACKS and now.rollbacks > (share + _ROLLBACKS) * ended:
-        return f"{now.rollbacks / ended:.1%} of its transactions were rolled back"
-    expected = untouched.throughput * now.seconds
-    alike = (untouched.statements is None) is (now.statements is None)
-    told = alike and now.seconds >= _REPORTED_S and expected >= _FEW
-    if told and now.work < _COLLAPSED * expected:
-        return f"its throughput fell to {now.work / expected:.0%} of the untouched server's"
-    if now.work >= _FEW:
-        rates = speeds([untouched, now])
-        if rates is not None and rates[0] > _SLOWER * rates[1]:
-            return f"its statements took {rates[0] / rates[1]:.1f} times as long"
-    if (now.behind or 0) > (untouched.behind or 0) + _BEHIND:
-        return f"a standby is {pretty_bytes(Bytes(int(now.behind or 0)))} behind in replay"
     return None
 
 

@@ -1,0 +1,40 @@
+"""When a trial on a live server is taken back at once: what its window may cost.
+
+`live` asks while a window runs, and takes the trial back.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mrtuner.search.window import FEW, REPORTED_S, Window, speeds
+from mrtuner.units import Bytes, MiB, pretty_bytes
+
+#: Rollbacks: this share more than before, and so many.
+_ROLLBACKS, _FEW_ROLLBACKS = 0.01, 10
+_SLOWER: Final = 1.5
+_COLLAPSED: Final = 0.5
+_BEHIND: Final = Bytes(64 * MiB)
+
+
+def trip(untouched: Window, now: Window) -> str | None:
+    """Return why a tried window must end at once, against an untouched one; None if it may go on.
+
+    `now` is the window so far.
+    """
+    ended, before = now.commits + now.rollbacks, untouched.commits + untouched.rollbacks
+    share = untouched.rollbacks / before if before else 0.0
+    if now.rollbacks >= _FEW_ROLLBACKS and now.rollbacks > (share + _ROLLBACKS) * ended:
+        return f"{now.rollbacks / ended:.1%} of its transactions were rolled back"
+    expected = untouched.throughput * now.seconds
+    alike = (untouched.statements is None) is (now.statements is None)
+    told = alike and now.seconds >= REPORTED_S and expected >= FEW
+    if told and now.work < _COLLAPSED * expected:
+        return f"its throughput fell to {now.work / expected:.0%} of the untouched server's"
+    if now.work >= FEW:
+        rates = speeds([untouched, now])
+        if rates is not None and rates[0] > _SLOWER * rates[1]:
+            return f"its statements took {rates[0] / rates[1]:.1f} times as long"
+    if (now.behind or 0) > (untouched.behind or 0) + _BEHIND:
+        return f"a standby is {pretty_bytes(Bytes(int(now.behind or 0)))} behind in replay"
+    return None
