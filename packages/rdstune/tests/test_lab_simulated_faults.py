@@ -69,7 +69,7 @@ def test_calls_above_the_rate_are_throttled_region_by_region(lab: Lab) -> None:
 
 
 def test_botocores_own_retries_get_through_a_rate(lab: Lab) -> None:
-    lab.throttle(4)
+    lab.throttle(2)
     rds = client(attempts=10)
     for _ in range(6):
         rds.describe_db_instances()

@@ -442,7 +442,7 @@ def test_throttling_slows_an_apply_down_and_does_not_stop_it(
     new_group(client)
     new_instance(client, lab, group="shop")
     plan = planned(client)
-    lab.throttle(8)
+    lab.throttle(2)
     assert applied(client, plan, journal).result == "applied"
     lab.throttle(None)
     assert lab.throttled > 0
