@@ -117,10 +117,10 @@ def work(
 
     Autovacuum checks once per autovacuum_naptime, so no round is shorter than that.
     """
-    prices = cost_settings(settings, options)
     starts = trigger(heap.rows, settings, options)
     if rate <= 0:
         return Work(trigger=starts, produce=None, vacuum=None, measured=measured, cost=0.0)
+    prices = cost_settings(settings, options)
     nap = float(settings.get("autovacuum_naptime", 60))
     produce = max(nap, starts / rate)
     price = cost(heap, rate * produce, prices)

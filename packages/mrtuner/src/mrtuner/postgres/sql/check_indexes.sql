@@ -14,7 +14,7 @@ WITH owner AS MATERIALIZED (
            concat(i.indisunique, i.indimmediate
                   , i.indnullsnotdistinct -- since 15
            ) AS rule,
-           coalesce(s.idx_scan, 0) AS scans,
+           coalesce(pg_stat_get_numscans(i.indexrelid), 0) AS scans,
            concat_ws(' ', c.relam, i.indkey, i.indclass, i.indcollation, i.indoption,
                      regexp_replace(i.indexprs::text, ':location -?\d+', '', 'g'), '|',
                      regexp_replace(i.indpred::text, ':location -?\d+', '', 'g'), '|',
@@ -23,7 +23,6 @@ WITH owner AS MATERIALIZED (
     JOIN pg_catalog.pg_class AS c ON c.oid = i.indexrelid AND c.relkind = 'i'
     JOIN pg_catalog.pg_class AS t ON t.oid = i.indrelid AND t.relpersistence <> 't'
     JOIN pg_catalog.pg_namespace AS n ON n.oid = t.relnamespace
-    LEFT JOIN pg_catalog.pg_stat_user_indexes AS s ON s.indexrelid = i.indexrelid
     LEFT JOIN owner AS o ON o.conindid = i.indexrelid
     CROSS JOIN LATERAL (
         SELECT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhrelid = i.indexrelid)

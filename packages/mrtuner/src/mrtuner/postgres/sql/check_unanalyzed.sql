@@ -2,9 +2,10 @@
 -- 18) nobody has counted any: such a table is known by its size alone, which takes its lock for a moment;
 -- NULL where another session has locked it against that. Autovacuum never analyzes a partitioned table
 -- itself; its rows are those of its leaves. What autovacuum has counted enough changes of is awaited: it
--- comes within autovacuum_naptime, unless all workers that the role may see are at work.
+-- comes within autovacuum_naptime, unless all workers that the role may see are at work. Counters come
+-- from the functions below the view, which joins every index.
 WITH RECURSIVE uncounted AS MATERIALIZED (
-    SELECT n.nspname AS schema, c.relname AS name, s.n_live_tup AS rows,
+    SELECT n.nspname AS schema, c.relname AS name, pg_stat_get_live_tuples(c.oid) AS rows,
            CASE WHEN c.oid NOT IN (
                     SELECT l.relation FROM pg_catalog.pg_locks AS l
                     JOIN pg_catalog.pg_database AS d ON d.oid = l.database
@@ -13,11 +14,10 @@ WITH RECURSIVE uncounted AS MATERIALIZED (
                 ) THEN pg_relation_size(c.oid) END AS size,
            o.enabled IS FALSE AS off,
            o.enabled IS NOT FALSE
-           AND s.n_mod_since_analyze > coalesce(
+           AND pg_stat_get_mod_since_analyze(c.oid) > coalesce(
                o.threshold, current_setting('autovacuum_analyze_threshold')::bigint) AS awaited
     FROM pg_catalog.pg_class AS c
     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    JOIN pg_catalog.pg_stat_user_tables AS s ON s.relid = c.oid
     CROSS JOIN LATERAL (
         SELECT bool_and(option_value::bool) FILTER (WHERE option_name = 'autovacuum_enabled') AS enabled,
                -- In hexadecimal, no type reads it before 16.
@@ -26,7 +26,8 @@ WITH RECURSIVE uncounted AS MATERIALIZED (
         FROM pg_options_to_table(c.reloptions)
     ) AS o
     WHERE c.relkind IN ('r', 'm') AND c.relpersistence <> 't'
-      AND s.last_analyze IS NULL AND s.last_autoanalyze IS NULL
+      AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+      AND pg_stat_get_last_analyze_time(c.oid) IS NULL AND pg_stat_get_last_autoanalyze_time(c.oid) IS NULL
       AND c.reltuples = 0 AND c.relpages = 0 -- before 14
       AND c.reltuples < 0 -- since 14
 ), part AS (
