@@ -46,29 +46,34 @@ def gaps(history: History, about: HistoryPeriod) -> tuple[HistoryGap, ...]:
 
 
 def gaps_of(
-    history: History, source: str, about: HistoryPeriod, found: Recorded, *,
-    uncounted: bool = False,
-) -> tuple[HistoryGap, ...]:  # fmt: skip
-    """Times without a sample of one source, between the first and the last one of any.
-
-    If `uncounted`, those before a sample with which no other can be compared, as after a restart.
-    """
+    history: History, source: str, about: HistoryPeriod, found: Recorded
+) -> tuple[HistoryGap, ...]:
+    """Times without a sample of one source, between the first and the last one of any."""
     known = HistoryPeriod(
         instance=about.instance, begin=max(about.begin, found.first), end=found.last
     )
-    missing = f"date_diff('second', begin, time) > {longest_pause(history, source)}"
     return _gaps(
         history,
         f"""SELECT begin, time FROM (
-                SELECT time, seconds, coalesce(lag(time) OVER w, $begin) AS begin,
-                       row_number() OVER w AS number FROM (
-                    SELECT time, seconds FROM samples WHERE {IN_PERIOD} AND source = $source
-                    UNION ALL SELECT CAST($end AS TIMESTAMP) AS time, 0) AS m
-                WINDOW w AS (ORDER BY time)
-            ) AS s WHERE {"number > 1 AND seconds IS NULL" if uncounted else missing}
+                SELECT time, coalesce(lag(time) OVER (ORDER BY time), $begin) AS begin FROM (
+                    SELECT time FROM samples WHERE {IN_PERIOD} AND source = $source
+                    UNION ALL SELECT CAST($end AS TIMESTAMP) AS time) AS m
+            ) AS s WHERE date_diff('second', begin, time) > {longest_pause(history, source)}
             ORDER BY time""",
         known.parameters | {"source": source},
     )  # fmt: skip
+
+
+def resets_of(history: History, source: str, about: HistoryPeriod) -> tuple[HistoryGap, ...]:
+    """Times before a sample that none can be compared with, since the server was restarted."""
+    return _gaps(
+        history,
+        f"""SELECT begin, time FROM (
+                SELECT time, seconds, lag(time) OVER (ORDER BY time) AS begin
+                FROM samples WHERE {IN_PERIOD} AND source = $source) AS s
+            WHERE begin IS NOT NULL AND seconds IS NULL ORDER BY time""",
+        about.parameters | {"source": source},
+    )
 
 
 def _gaps(history: History, sql: str, parameters: dict[str, Any]) -> tuple[HistoryGap, ...]:

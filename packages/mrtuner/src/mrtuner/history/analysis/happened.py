@@ -79,8 +79,9 @@ def summary(
 def _log(history: History, about: HistoryPeriod) -> HistoryLog | None:
     if not history.has("log_errors"):
         return None
-    view, (_, *names) = view_for(history, "log_errors", about.begin), HistoryLog.__struct_fields__
-    sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in names)
+    view = view_for(history, "log_errors", about.begin)
+    counted = (name for name in HistoryLog.__struct_fields__ if name != "seconds")
+    sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in counted)
     found = history.row(
         f"""SELECT {sums}, sum(CASE WHEN errors IS NOT NULL THEN seconds END) AS seconds
             FROM {view} WHERE {IN_PERIOD}""",

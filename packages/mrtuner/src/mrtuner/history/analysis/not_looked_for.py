@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from mrtuner.history.analysis.coverage import Recorded, recorded, seconds_of
-from mrtuner.history.analysis.gaps import HistoryGap, gaps, gaps_of, longest_pause
+from mrtuner.history.analysis.gaps import HistoryGap, gaps, gaps_of, longest_pause, resets_of
 from mrtuner.history.analysis.incidents import searched, without_usual
-from mrtuner.history.analysis.incidents.deadlocks import in_log
+from mrtuner.history.analysis.incidents.deadlocks import LOG, in_log
 from mrtuner.history.analysis.incidents.samples import divided
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.reading import History
@@ -25,8 +25,6 @@ _FOUND_IN: Final = {
     "checkpoints": "checkpoints before their time",
     "databases": "deadlocks",
 }
-#: Its rows come late and cover gaps: a log is read from where the reader was.
-_LOG: Final = "log_errors"
 _MINUTE: Final = timedelta(minutes=1)
 _MOST_GAPS: Final = 3
 
@@ -59,7 +57,7 @@ def _not_looked_for(history: History, about: HistoryPeriod) -> Iterator[str]:
             more = [f"{len(times) - _MOST_GAPS} more times"] if len(times) > _MOST_GAPS else []
             when = enumerated([*times[:_MOST_GAPS], *more])
             yield f"{name} were not recorded {when}: {what} are not looked for then"
-    yield from _uncompared(history, within, found)
+    yield from _uncompared(history, within)
     if _hidden(history, within):
         yield (
             "the recorder's role may not see what others do: queues for locks are not looked for; "
@@ -70,11 +68,11 @@ def _not_looked_for(history: History, about: HistoryPeriod) -> Iterator[str]:
             "a standby counts attempts at restartpoints: checkpoints before their time are not "
             "looked for"
         )
-    if not history.has(_LOG) or seconds_of(history, within, _LOG) is None:
+    if not history.has(LOG) or seconds_of(history, within, LOG) is None:
         yield "the server's log was not read: sessions that were refused are not looked for"
 
 
-def _uncompared(history: History, within: HistoryPeriod, found: Recorded) -> Iterator[str]:
+def _uncompared(history: History, within: HistoryPeriod) -> Iterator[str]:
     """Yield the times of which counters say nothing, since a restart reset them.
 
     Deadlocks are then looked for in the log.
@@ -83,7 +81,7 @@ def _uncompared(history: History, within: HistoryPeriod, found: Recorded) -> Ite
         (gap, what)
         for name, what in _FOUND_IN.items()
         if as_sampled(history, name, within) and history.source(name).of(Kind.COUNTER)
-        for gap in gaps_of(history, name, within, found, uncounted=True)
+        for gap in resets_of(history, name, within)
         if name != "databases" or not in_log(history, within, gap)
     ]
     lost.sort(key=lambda one: one[0].begin)

@@ -32,9 +32,7 @@ class Chart:
     reached: Sequence[str] = ()  # names of limits that held the load down
     bands: Sequence[tuple[float, float]] = ()  # when they did, in seconds since 1970
     missing: str = NOT_RECORDED
-    zero: str | None = (
-        None  # what it means that every value is 0, if that is not "0 in all samples"
-    )
+    zero: str | None = None  # what it means that every value is 0, if that is not just 0
 
     @property
     def empty(self) -> bool:

@@ -11,15 +11,15 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from mrtuner.history.analysis.coverage import recorded
-from mrtuner.history.analysis.gaps import HistoryGap, gaps_of
+from mrtuner.history.analysis.gaps import HistoryGap, resets_of
 from mrtuner.history.analysis.incidents.model import Incident
 from mrtuner.history.analysis.incidents.samples import LATE, grown_together, span_of
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.reading import History
 from mrtuner.wording import as_name, enumerated, first_few, plural_was
 
-_LOG: Final = "log_errors"
+#: Its rows come late and cover gaps: a log is read from where the reader was.
+LOG: Final = "log_errors"
 
 
 def deadlocks(history: History, about: HistoryPeriod) -> Iterator[Incident]:
@@ -54,32 +54,29 @@ def _counted(
 
 def _counted_in_log(history: History, about: HistoryPeriod) -> Iterator[list[dict[str, Any]]]:
     """Yield those of times in which the databases' counters were reset."""
-    known = recorded(history, about)
-    if known is None or not as_sampled(history, _LOG, about):
+    if not as_sampled(history, LOG, about):
         return
-    reset = gaps_of(history, "databases", about, known, uncounted=True)
-    for found in _counted(history, about, _LOG) if reset else ():
+    reset = [(one.begin, one.end) for one in resets_of(history, "databases", about)]
+    for found in _counted(history, about, LOG) if reset else ():
         if rows := [row for row in found if any(_mostly_in(span_of(row), gap) for gap in reset)]:
             yield rows
 
 
-def _mostly_in(span: tuple[datetime, datetime], gap: HistoryGap) -> bool:
-    common = min(span[1], gap.end) - max(span[0], gap.begin)
-    return 2 * common > span[1] - span[0]
+def _mostly_in(one: tuple[datetime, datetime], other: tuple[datetime, datetime]) -> bool:
+    """Whether more than half of one time is in the other."""
+    return 2 * (min(one[1], other[1]) - max(one[0], other[0])) > one[1] - one[0]
 
 
 def in_log(history: History, about: HistoryPeriod, gap: HistoryGap) -> bool:
     """Whether the log was read in a time in which the databases' counters were reset."""
-    if not as_sampled(history, _LOG, about):
+    if not as_sampled(history, LOG, about):
         return False
-    later = gap.end + timedelta(seconds=LATE * history.source(_LOG).interval)
+    later = gap.end + timedelta(seconds=LATE * history.source(LOG).interval)
     rows = history.rows(
-        f"SELECT time, seconds FROM {_LOG} WHERE {IN_PERIOD} AND errors IS NOT NULL",
+        f"SELECT time, seconds FROM {LOG} WHERE {IN_PERIOD} AND errors IS NOT NULL",
         replace(about, begin=gap.begin, end=later).parameters, inside=True,
     )  # fmt: skip
-    return any(
-        _mostly_in((gap.begin, gap.end), HistoryGap(begin=a, end=b)) for a, b in map(span_of, rows)
-    )
+    return any(_mostly_in((gap.begin, gap.end), span_of(row)) for row in rows)
 
 
 def _seen(history: History, about: HistoryPeriod) -> tuple[list[datetime], list[str]]:
