@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrtuner.search.window import FEW, REPORTED_S, Window, speeds
+from mrtuner.search.window import Window, speeds
 from mrtuner.units import Bytes, MiB, pretty_bytes
 
+#: Transactions or calls below which a rate says nothing yet.
+_FEW: Final = 50
+#: Before, backends may have reported nothing to pg_stat_database: they do about once a second.
+_REPORTED_S: Final = 2.0
 #: Rollbacks: this share more than before, and so many.
 _ROLLBACKS, _FEW_ROLLBACKS = 0.01, 10
 _SLOWER: Final = 1.5
@@ -28,10 +32,10 @@ def trip(untouched: Window, now: Window) -> str | None:
         return f"{now.rollbacks / ended:.1%} of its transactions were rolled back"
     expected = untouched.throughput * now.seconds
     alike = (untouched.statements is None) is (now.statements is None)
-    told = alike and now.seconds >= REPORTED_S and expected >= FEW
+    told = alike and now.seconds >= _REPORTED_S and expected >= _FEW
     if told and now.work < _COLLAPSED * expected:
         return f"its throughput fell to {now.work / expected:.0%} of the untouched server's"
-    if now.work >= FEW:
+    if now.work >= _FEW:
         rates = speeds([untouched, now])
         if rates is not None and rates[0] > _SLOWER * rates[1]:
             return f"its statements took {rates[0] / rates[1]:.1f} times as long"

@@ -15,11 +15,8 @@ from typing import Final
 UNLIKE: Final = 0.10
 #: The statements that ran in all windows must have so much of the time of each.
 _COMMON: Final = 0.5
-#: Transactions or calls below which a rate says nothing yet.
-FEW: Final = 50
 #: Backends report to pg_stat_database about once a second, often all at once: in windows shorter
-#: than these, that second alone makes them unlike, if nothing else is counted.
-REPORTED_S: Final = 2.0
+#: than this [s], that second alone makes them unlike, if nothing else is counted.
 SHORTEST_BY_TRANSACTIONS: Final = 20
 
 #: Calls and execution time [ms] of each statement of each role.
