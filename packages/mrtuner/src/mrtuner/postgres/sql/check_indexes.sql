@@ -14,7 +14,7 @@ WITH owner AS MATERIALIZED (
            concat(i.indisunique, i.indimmediate
                   , i.indnullsnotdistinct -- since 15
            ) AS rule,
-           coalesce(pg_stat_get_numscans(i.indexrelid), 0) AS scans,
+           pg_stat_get_numscans(i.indexrelid) AS scans,
            concat_ws(' ', c.relam, i.indkey, i.indclass, i.indcollation, i.indoption,
                      regexp_replace(i.indexprs::text, ':location -?\d+', '', 'g'), '|',
                      regexp_replace(i.indpred::text, ':location -?\d+', '', 'g'), '|',
