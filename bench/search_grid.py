@@ -88,13 +88,10 @@ def _cells(dimensions: Sequence[space.Dimension]) -> Iterator[tuple[str, str]]:
 
 def main() -> None:
     options = _options()
-    rows = (
-        [_row_of_runs([json.loads(one.read_text()) for one in options.runs])]
-        if options.runs
-        else []
-    )
-    for row in rows:
-        _tell(row)
+    rows = []
+    if options.runs:
+        rows.append(_row_of_runs([json.loads(one.read_text()) for one in options.runs]))
+        _tell(rows[-1])
     space.MOST = sys.maxsize  # type: ignore[misc]
     race.lost = _never_lost
     for name in options.load:
@@ -139,14 +136,17 @@ def _row(found: Search, name: str) -> dict[str, Any]:
         "not measured": [_cell(found, one) for one in found.trials if len(one.pairs) < 2],
         "cells": [
             _cell(found, one)
-            | {
-                "pairs": len(logs), "ended": one.outcome, "ratio": round(exp(fmean(logs)), 4),
-                "low": round(exp(fmean(logs) - quantile * spread / sqrt(len(logs))), 4),
-                "high": round(exp(fmean(logs) + quantile * spread / sqrt(len(logs))), 4),
-            }
+            | {"pairs": len(logs), "ended": one.outcome}
+            | _bounds(fmean(logs), quantile * spread / sqrt(len(logs)))
             for one, logs in cells
         ],
     }  # fmt: skip
+
+
+def _bounds(mean: float, half: float) -> dict[str, float]:
+    """A ratio and its bounds, of logs."""
+    low, ratio, high = (round(exp(mean + one), 4) for one in (-half, 0.0, half))
+    return {"ratio": ratio, "low": low, "high": high}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,19 +165,16 @@ def _row_of_runs(files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """All cells of these files against the runs with the advice in the same block."""
     advised, measured = files[0]["arms"]["advice"], [list(_blocks(file)) for file in files]
     spread, freedom = _spread(measured)
-    cells = {name: None for each in measured for name in each[0].cells}
+    cells = dict.fromkeys(cell for each in measured for cell in each[0].cells)
     quantile = float(t.ppf(1 - ALPHA / 2 / (len(cells) + 1), freedom))
 
     def told(
         name: str | None, value: str | None, gains: Sequence[float], of: int
     ) -> dict[str, Any]:
-        mean, half = fmean(gains), quantile * spread * sqrt(1 / len(gains) + 1 / of)
         return {
             "name": name, "advice": advised.get(name, "the default") if name else None,
             "value": value, "pairs": len(gains), "ended": "measured",
-            "ratio": round(exp(mean), 4), "low": round(exp(mean - half), 4),
-            "high": round(exp(mean + half), 4),
-        }  # fmt: skip
+        } | _bounds(fmean(gains), quantile * spread * sqrt(1 / len(gains) + 1 / of))  # fmt: skip
 
     same = [one.advice[1] - one.advice[0] for each in measured for one in each if one.advice[1:]]
     rows = [told(None, None, same, len(same))]
@@ -189,7 +186,7 @@ def _row_of_runs(files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "load": "small-volume", "what": first["what"], "postgres": first["postgres"],
         "started": first["started"], "clients": first["clients"], "window [s]": first["seconds"],
-        "blocks": True, "other programs": None, "spread": round(spread, 4), "not measured": [],
+        "blocks": True, "spread": round(spread, 4), "not measured": [],
         "cells": rows,
     }  # fmt: skip
 
