@@ -65,6 +65,11 @@ def test_a_load_judged_by_its_longest_pause_shows_its_throughput_without_a_verdi
     assert load_result(series.findings[0]).measure == "longest pause"
 
 
+def test_two_pairs_have_no_interval() -> None:
+    said = answer(a_series(a_load("reads", 1.05, blocks=2, wobble=3)))
+    assert said.rows[0].interval == "no interval"
+
+
 @pytest.mark.parametrize("blocks", [3, 12])
 def test_pauses_of_an_undecided_load_are_in_its_row_and_not_in_the_headline(blocks: int) -> None:
     noisy = a_load("volume", 1.0, blocks=blocks, wobble=12, pauses=(8.4, 0.18))

@@ -268,6 +268,9 @@ _LOST: Final[dict[str, tuple[str, str]]] = {
 }  # fmt: skip
 
 
+_REFUSED: Final = "Check the role's permissions and the server's version."
+
+
 def why_lost(error: Exception) -> tuple[str, str]:
     """Why the server ended a session, as far as it said, and the next step."""
     state, text = getattr(error, "sqlstate", None), str(error)
@@ -275,6 +278,20 @@ def why_lost(error: Exception) -> tuple[str, str]:
         (cause for words, cause in _LOST.items() if words in text), None
     )
     return known or (_first_line(text), "The server may have restarted; run again.")
+
+
+def ended_session(error: psycopg.Error) -> bool:
+    """Whether an error ended the session, not only its statement: by its class one cannot tell.
+
+    Of what the server reports, that is FATAL and worse; libpq reports only broken connections.
+    Source: PostgreSQL documentation, Error and Notice Message Fields.
+    """
+    import psycopg
+
+    severity = error.diag.severity_nonlocalized or error.diag.severity
+    if severity is None:
+        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+    return severity != "ERROR"
 
 
 @contextmanager
@@ -289,13 +306,13 @@ def translated() -> Iterator[None]:
             f"the server cancelled a query: {_first_line(str(error))}",
             "Run it again; the role's statement_timeout may be too short for it.",
         ) from error
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        why, hint = why_lost(error)
-        raise ConnectError(f"the connection to the server was lost: {why}", hint) from error
     except psycopg.Error as error:
+        if ended_session(error):
+            why, hint = why_lost(error)
+            raise ConnectError(f"the connection to the server was lost: {why}", hint) from error
+        _, hint = _LOST.get(error.sqlstate or "", ("", _REFUSED))
         raise ConnectError(
-            f"the server refused a query: {_first_line(str(error))}",
-            "Check the role's permissions and the server's version.",
+            f"the server refused a query: {_first_line(str(error))}", hint
         ) from error
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mrtuner.errors import MissingPart, Refused
-from mrtuner.postgres.connect import translated, use_role_search_path
+from mrtuner.postgres.connect import ended_session, translated, use_role_search_path
 from mrtuner.postgres.missing_grants import grant, refused
 from mrtuner.postgres.named_queries import extension_schema, with_schema
 from mrtuner.postgres.sql import query
@@ -159,11 +159,9 @@ class Explainer:
             for name, value in settings.items():
                 self.conn.execute("SELECT pg_catalog.set_config(%s, %s, true)", (name, value))
             return self.conn.execute(self._command(text, form).encode()).fetchall()
-        except psycopg.OperationalError as error:
-            if self.conn.closed or self.conn.broken:
-                raise
-            raise CannotExplain(refused(error)) from None
         except psycopg.Error as error:
+            if ended_session(error):
+                raise
             raise CannotExplain(refused(error)) from None
         finally:
             if not self.conn.closed:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.facts import Missing
-from mrtuner.postgres.connect import codec
+from mrtuner.postgres.connect import codec, ended_session
 from mrtuner.postgres.missing_grants import not_read
 from mrtuner.postgres.sql import OLDEST, query
 
@@ -67,7 +67,7 @@ class Reader:
                 )
                 return self.rows(name, values)
         except psycopg.Error as error:
-            if self.conn.closed or error.sqlstate is None:
+            if ended_session(error):
                 raise
             self.missing.append(not_read(fact, error, hint))
         return []

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
+from mrtuner.postgres.connect import ended_session
 from mrtuner.rehearsal.observation import ServerIdentity
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ def _answers(session: Connection, column: LiteralString) -> bool:
 
     try:
         session.execute(f"SELECT {column}")
-    except psycopg.OperationalError:
-        raise
-    except psycopg.Error:
+    except psycopg.Error as error:
+        if ended_session(error):
+            raise
         return False
     return True
 

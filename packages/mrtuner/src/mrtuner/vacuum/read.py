@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.facts import Missing
-from mrtuner.postgres.connect import any_bytes, translated
+from mrtuner.postgres.connect import any_bytes, ended_session, translated
 from mrtuner.postgres.missing_grants import SEE_STATS, not_read, refused
 from mrtuner.postgres.model import Override
 from mrtuner.postgres.named_queries import Row, rows_of
@@ -96,9 +96,10 @@ class _Reader:
 
         try:
             return self.rows(name)
-        except psycopg.OperationalError:
-            raise  # a watch then tells what it has seen so far
         except psycopg.DatabaseError as error:
+            # A watch then tells what it has seen so far; a query that takes too long ends it.
+            if ended_session(error) or isinstance(error, psycopg.errors.QueryCanceled):
+                raise
             self.missing[fact] = not_read(fact, error, SEE_STATS)
             return []
 
@@ -132,6 +133,7 @@ def _sample(reader: _Reader) -> Sample:
 
 
 _OWN: Final = frozenset(field.name for field in fields(Table)) - {"rows", "options", "toast"}
+_OF_TOAST: Final = frozenset(field.name for field in fields(ToastTable)) - {"options"}
 
 
 def _table(row: Row) -> Table:
@@ -145,8 +147,7 @@ def _table(row: Row) -> Table:
 def _toast(row: Row) -> ToastTable | None:
     if row["toast_name"] is None:
         return None
-    names = {field.name for field in fields(ToastTable)} - {"options"}
-    kept = {name: row[f"toast_{name}"] for name in names}
+    kept = {name: row[f"toast_{name}"] for name in _OF_TOAST}
     return ToastTable(**kept, options=_options(row["toast_options"]))
 
 

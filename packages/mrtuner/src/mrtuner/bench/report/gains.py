@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Final
 
 from mrtuner.bench.series import FOREIGN_CPU_WARNED, LeftOut, LoadFinding, Series
 from mrtuner.bench.verdict.judge import Judged
 from mrtuner.present.text import Look, heading, paragraph, still_needed, table, titled
-from mrtuner.stats.comparison import Comparison, Verdict
+from mrtuner.stats.comparison import FEWEST_PAIRS, Comparison, Verdict
 from mrtuner.wording import first_upper, plural
 
 #: Pauses [s], and their ratio, from which on the headline mentions them.
@@ -224,8 +223,8 @@ def _notes(one: LoadFinding) -> Iterator[str]:
 
 
 def interval(seen: Comparison) -> str:
-    """Return ``1.94 to 2.86``."""
-    if not isfinite(seen.high):
+    """Return ``1.94 to 2.86``; of two pairs it would span several powers of ten."""
+    if seen.pairs < FEWEST_PAIRS:
         return "no interval"
     return f"{_figures(seen.low)} to {_figures(seen.high)}"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 from mrtuner.change.journal import busy
 from mrtuner.errors import ApplyError, MissingPart, Refused
 from mrtuner.postgres.conf_file import LIST_QUOTED, elements, literals, same_value
-from mrtuner.postgres.connect import translated, why_lost
+from mrtuner.postgres.connect import ended_session, translated, why_lost
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -315,7 +315,7 @@ def is_file(path: str | None, name: str) -> bool:
 
 def alter_system(conn: Connection, name: str, value: str | None) -> None:
     """Write an entry to postgresql.auto.conf, or remove it; ApplyError if refused."""
-    from psycopg import Error, OperationalError, errors, sql
+    from psycopg import Error, errors, sql
 
     def said(error: Error) -> str:
         return error.diag.message_primary or str(error)
@@ -331,13 +331,14 @@ def alter_system(conn: Connection, name: str, value: str | None) -> None:
         command = sql.SQL("ALTER SYSTEM SET {} = {}").format(parameter, literals(name, value))
     try:
         conn.execute(command)
-    except errors.DiskFull as error:  # the session goes on
-        raise ApplyError(f"the server could not write {name}: {said(error)}", why_lost(error)[1]) \
-            from error  # fmt: skip
-    except OperationalError as error:
-        why, hint = why_lost(error)
-        raise ApplyError(f"the connection was lost while writing {name}: {why}", hint) from error
     except Error as error:
+        why, hint = why_lost(error)
+        if ended_session(error):
+            raise ApplyError(
+                f"the connection was lost while writing {name}: {why}", hint
+            ) from error
+        if isinstance(error, errors.DiskFull):
+            raise ApplyError(f"the server could not write {name}: {said(error)}", hint) from error
         files = "Permission denied" in said(error)  # also of SQL, but then in lower case
         what = _WRITABLE if files else error.diag.message_hint
         raise ApplyError(f"the server refused {name} = {value}: {said(error)}", what) from error

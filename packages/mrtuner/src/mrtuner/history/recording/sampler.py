@@ -14,7 +14,7 @@ from mrtuner.facts import Missing
 from mrtuner.history.moments import timestamp
 from mrtuner.history.recording.program import Place, Rows
 from mrtuner.history.recording.source import HIDES, Source, Type
-from mrtuner.postgres.connect import accept_any_bytes
+from mrtuner.postgres.connect import accept_any_bytes, ended_session
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.missing_grants import SAME_ENCODING, refused
 from mrtuner.postgres.named_queries import rows_of, with_schema
@@ -86,10 +86,17 @@ class Sampler:
         """
         with self._answer(_PROMPT):
             for name, value in _SESSION.items():
-                self.conn.execute("SELECT set_config(%s, %s, false)", (name, value))
+                self.conn.execute(
+                    "SELECT set_config(name, %s, false) FROM pg_catalog.pg_settings "
+                    "WHERE name = %s", (value, name),
+                )  # fmt: skip
             accept_any_bytes(self.conn)
-            row = self._dicts("recorder_identity")[0]
-        return Identity(**row)
+        return self.identity()
+
+    def identity(self) -> Identity:
+        """Return which server answers; within a session, only a promotion changes that."""
+        with self._answer(_PROMPT):
+            return Identity(**self._dicts("recorder_identity")[0])
 
     def sample(self, source: Source) -> SourceSample | None:
         """Return the rows of a source, or None where it cannot be read; `missing` says why.
@@ -111,7 +118,7 @@ class Sampler:
         took too long. The server converts the texts of all databases to the encoding of the
         connected one; if one cannot be converted, none are returned, and `missing` says so.
         """
-        from psycopg import DatabaseError, OperationalError, errors
+        from psycopg import DatabaseError, errors
 
         try:
             with self._answer(_TEXTS_TIMEOUT), self.conn.transaction():
@@ -122,11 +129,11 @@ class Sampler:
                 ).fetchall()
         except (errors.QueryCanceled, errors.LockNotAvailable):
             return None
-        except OperationalError:
-            raise
         except errors.InsufficientPrivilege:
             return {}
         except DatabaseError as error:
+            if ended_session(error):
+                raise
             self.missing[_TEXTS] = Missing(_TEXTS, refused(error), hint=SAME_ENCODING)
             return {}
         self.missing.pop(_TEXTS, None)
@@ -196,7 +203,7 @@ class Sampler:
 
     def _try(self, source: Source, text: str) -> tuple[Row, ...] | None:
         """Run a query of the source; None if the server refuses it, and why in `missing`."""
-        from psycopg import DatabaseError, OperationalError, errors
+        from psycopg import DatabaseError, errors
         from psycopg.rows import dict_row
 
         try:
@@ -213,12 +220,12 @@ class Sampler:
             return tuple(_row(source, row) for row in found)
         except (errors.QueryCanceled, errors.LockNotAvailable) as error:
             self._lacks(source, refused(error), "It will be tried again at the next sample.")
-        except OperationalError:
-            raise
         except errors.InsufficientPrivilege as error:
             grant = source.grant or "pg_monitor"
             self._lacks(source, refused(error), f"GRANT {grant} TO the role.")
         except DatabaseError as error:
+            if ended_session(error):
+                raise
             self._lacks(source, refused(error))
         except UnicodeDecodeError:
             self._lacks(source, "a name of a column does not match the database's encoding")
@@ -291,7 +298,9 @@ def _timed(
     return SourceSample(source=source, at=at, monotonic=monotonic, rows=rows, cost=cost)
 
 
-#: The recorder's session only reads, waits for locks only briefly and uses one process.
+#: The recorder's session only reads, waits for locks only briefly and uses one process. What ends
+#: the sessions of a role that idle, or query for long, must not end this one: each of its queries
+#: has a timeout. Not every version has each of these settings.
 _SESSION: Final[Mapping[str, str]] = {
     "application_name": "mrtuner record",
     "TimeZone": "UTC",
@@ -299,6 +308,8 @@ _SESSION: Final[Mapping[str, str]] = {
     "default_transaction_read_only": "on",
     "lock_timeout": _LOCK_TIMEOUT,
     "idle_in_transaction_session_timeout": "1min",
+    "idle_session_timeout": "0",
+    "transaction_timeout": "0",
     "max_parallel_workers_per_gather": "0",
     "jit": "off",
 }
