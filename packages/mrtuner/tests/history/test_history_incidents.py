@@ -23,6 +23,7 @@ from mrtuner.answers import history
 from mrtuner.errors import ConnectError
 from mrtuner.history.analysis.period import period
 from mrtuner.history.reading import open_history
+from mrtuner.history.recording.events import change_of
 from mrtuner.history.recording.sampler import Identity, Sampler
 from mrtuner.history.recording.source import Source, built_in, parse
 from mrtuner.history.store import compaction
@@ -205,6 +206,47 @@ def test_a_reset_of_a_database_of_a_table_and_of_the_statements_is_told(
         "statistics of tables were reset: postgres.public.u",
         "statistics of statements_info were reset",
     ]
+
+
+def test_what_is_renamed_goes_on_and_has_not_grown_from_zero(
+    new_cluster: NewCluster, each_major: int, writer: Writer
+) -> None:
+    """2 rows after 1,000, 1 scan after 3, and few transactions, each under another name."""
+    cluster = new_cluster(each_major)
+    dsn = cluster.dsn()
+    sql(dsn, "CREATE DATABASE shop", "CREATE DATABASE next", "CREATE TABLE t (id int)",
+        "CREATE INDEX i ON t (id)")  # fmt: skip
+    scan = "SET enable_seqscan = off; SELECT * FROM t WHERE id = 7"
+    counted(dsn, "INSERT INTO t SELECT generate_series(1, 1000)", scan, scan, scan)
+    counted(cluster.dsn("shop"), *["SELECT 1"] * 300)
+    names = ("tables", "indexes", "databases")
+    sampled(writer, dsn, *names)
+    sql(dsn, "ALTER TABLE t RENAME TO old", "REINDEX INDEX CONCURRENTLY i",
+        "ALTER DATABASE shop RENAME TO shop_old",
+        "ALTER DATABASE next RENAME TO shop")  # fmt: skip
+    counted(dsn, "INSERT INTO old VALUES (1), (2)", scan.replace("t WHERE", "old WHERE"))
+    sampled(writer, dsn, *names)
+    directory = writer.directory
+    assert rows(directory, "SELECT inserted FROM tables WHERE name = 'old'") == [(2,)]
+    assert rows(directory, "SELECT max(scans) FROM indexes WHERE name = 'i'") == [(1,)]
+    of = "SELECT coalesce(max(commits), 0) < 100 FROM databases WHERE database = '{}'"
+    assert [rows(directory, of.format(name)) for name in ("shop_old", "shop")] == [[(True,)]] * 2
+
+
+def test_a_standby_that_is_promoted_is_another_server_to_its_session(
+    new_cluster: NewCluster, each_major: int
+) -> None:
+    cluster = new_cluster(each_major)
+    cluster.stop()
+    (cluster.data / "standby.signal").touch()
+    cluster.start()
+    with connect(cluster.dsn()) as conn:
+        sampler = Sampler(conn)
+        before = sampler.prepare()
+        sql(cluster.dsn(), "SELECT pg_promote()")
+        change = change_of(before, sampler.identity(), None)
+    assert change is not None
+    assert (change.kind, change.detail) == ("failover", "it was promoted")
 
 
 def test_a_dropped_index_is_no_reset(new_cluster: NewCluster, writer: Writer) -> None:

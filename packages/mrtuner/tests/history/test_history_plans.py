@@ -142,11 +142,16 @@ def test_plans_in_another_form_are_an_error_with_a_hint_and_a_log_without_them_i
     assert "log of text" in until(lambda: refusal(none_yet)).message
 
 
-def plans(minutes: Iterable[int], plan: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """A row a minute, before each of which the plan was executed 600 times."""
+def plans(
+    minutes: Iterable[int], plan: Mapping[str, Any], each: float = 10.0, slow: float = 45.0
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """A row a minute, before each of which the plan was executed 600 times: for `each` ms, and from
+    the 21st to the 30th minute for `slow` ms.
+    """
+    ms = 0.0
     for number, minute in enumerate(minutes, 1):
-        counted = {"executions": 600 * number, "ms": 6000.0 * number, "query_id": 9}
-        yield minute, dict(plan) | counted
+        ms += 600 * (slow if 21 <= minute <= 30 else each)
+        yield minute, dict(plan) | {"executions": 600 * number, "ms": ms, "query_id": 9}
 
 
 def told(place: Path, *series: Iterable[tuple[int, dict[str, Any]]]) -> str:
@@ -190,7 +195,12 @@ def test_the_story_says_whether_a_slower_statement_had_another_plan(
     assert same == f"{SLOWER}, with the same plan as before"
     first = told(tmp_path / "first", plans(range(21, 31), slow))
     assert first == (
-        f"{SLOWER}, its plan was in the log for the first time: Seq Scan on orders and Aggregate"
+        f"{SLOWER}, its plan was in the log for the first time that day: Seq Scan on orders and "
+        "Aggregate"
+    )
+    outlier = told(tmp_path / "outlier", plans((5, *range(21, 31)), slow, each=45.0))
+    assert outlier == (
+        f"{SLOWER}, with a plan that was as slow before: Seq Scan on orders and Aggregate"
     )
     assert told(tmp_path / "none") == SLOWER
 
@@ -200,8 +210,8 @@ def test_of_many_nodes_the_scan_is_told_first(tmp_path: Path) -> None:
     shape = "Aggregate (Finalize)\n  Gather\n    Aggregate (Partial)\n      Seq Scan on orders"
     plan = {"query_id": 9, "database": "app", "plan": "a", "shape": shape}
     assert told(tmp_path, plans(range(21, 31), plan)) == (
-        f"{SLOWER}, its plan was in the log for the first time: Seq Scan on orders, Aggregate "
-        "(Finalize), Gather and more"
+        f"{SLOWER}, its plan was in the log for the first time that day: Seq Scan on orders, "
+        "Aggregate (Finalize), Gather and more"
     )
 
 

@@ -85,6 +85,21 @@ def test_a_lock_queue_blames_its_root_and_lasts_from_its_first_to_its_last_sampl
     )
 
 
+def test_what_a_holder_did_in_an_earlier_transaction_is_not_told(tmp_path: Path) -> None:
+    """101 was idle 15 s before, and worked while 102 waited for it."""
+    common = {"database": "app", "role": "web", "backend_type": "client backend"}
+    held = of_source("sessions", pid=101, application="shop", state="active", query_id=8, **common)
+    queue = [
+        replace(one, rows=(*one.rows, held))
+        for one in (sessions(BEGIN + second, (102, "101")) for second in range(25, 46))
+    ]
+    (told,) = recorded(tmp_path, sessions(BEGIN + 10, idle=[101]), *queue, sessions(BEGIN + 90))
+    assert told[18:] == (
+        "1 session of shop waited for a lock that shop (process 101, active, statement UPDATE stock "
+        "SET n = n - ?) held for at least 20 s"
+    )
+
+
 def test_readers_that_a_ddl_waits_for_are_one_queue(tmp_path: Path) -> None:
     """102 waits for three readers, of which one ends before the others, and 103 for it."""
     queue = [
@@ -267,6 +282,12 @@ def test_a_storm_is_twice_the_usual_sessions_and_twenty_more(tmp_path: Path) -> 
         f"{clock(BEGIN + 1000)} {clock(BEGIN + 1020)} the number of sessions rose to 180 of 200; "
         "usual are 30"
     ]
+
+
+def test_a_job_that_works_in_parallel_for_a_moment_is_no_storm(tmp_path: Path) -> None:
+    """37 of 200 are less than a quarter; 80 for one sample of ten seconds are a short job."""
+    assert recorded(tmp_path, *connections([12] * 100 + [37] * 3 + [12] * 100)) == []
+    assert recorded(tmp_path / "one", *connections([12] * 100 + [80] + [12] * 100)) == []
 
 
 def test_a_change_of_a_few_sessions_is_no_storm(tmp_path: Path) -> None:
@@ -694,6 +715,21 @@ def test_a_slower_statement_is_told_with_its_table_that_grew_or_was_analyzed(
         (tables(0, 20_000, -90), tables(30, 90_000, 30)),
     ]):  # fmt: skip
         assert recorded(tmp_path / str(number), *slow, *seen) == [slower]
+
+
+def test_of_tables_of_one_name_in_two_schemas_none_is_blamed(tmp_path: Path) -> None:
+    """The statement does not say which it means, unless it names the schema."""
+    rows = [
+        [of_source("tables", database="app", schema=schema, name="orders", relation=number, live=live)
+         for number, schema in enumerate(("eu", "us"))]
+        for live in (20_000, 40_000)
+    ]  # fmt: skip
+    grown = [
+        sample("tables", BEGIN + 60 * minute, *rows[number])
+        for number, minute in enumerate((0, 20))
+    ]
+    (told,) = recorded(tmp_path, *load(range(21, 31), 45.0), *grown)
+    assert told.endswith("instead of 10 ms")
 
 
 @pytest.mark.parametrize(

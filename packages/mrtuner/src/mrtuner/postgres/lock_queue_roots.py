@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final, TypeVar
 
 #: Kinds of locks that stop an application. The others are held for moments, or as they are meant:
@@ -11,23 +13,25 @@ STOPPING: Final = frozenset({"relation", "tuple", "transactionid"})
 Pid = TypeVar("Pid", int, str)
 
 
-def roots(blocked_by: Iterable[Pid], waiting: Mapping[Pid, Sequence[Pid]]) -> frozenset[Pid]:
-    """Return the processes that nobody blocks, across those that wait in between.
+def roots(waiting: Mapping[Pid, Iterable[Pid]]) -> Mapping[Pid, AbstractSet[Pid]]:
+    """Return for each process that waits those that nobody blocks, across others that wait.
 
-    `waiting` has those that block each process that waits. A cycle is a deadlock, which the server
-    resolves after deadlock_timeout: it has no root.
+    `waiting` has those that block each process: of a row's queue, everybody ahead in it. A cycle is
+    a deadlock, which the server resolves after deadlock_timeout: it has no root.
 
-    >>> roots([2], {2: [1], 3: [2]})
-    frozenset({1})
+    >>> roots({2: [1], 3: [2], 8: [9], 9: [8]})
+    {2: {1}, 3: {1}, 8: set(), 9: set()}
     """
-    found, open_, seen = set(), list(blocked_by), set()
-    while open_:
-        pid = open_.pop()
-        if pid in seen:
-            continue
-        seen.add(pid)
-        if pid in waiting:
-            open_ += waiting[pid]
-        else:
-            found.add(pid)
-    return frozenset(found)
+    behind: dict[Pid, list[Pid]] = defaultdict(list)
+    for pid, blocked_by in waiting.items():
+        for one in blocked_by:
+            behind[one].append(pid)
+    found: dict[Pid, set[Pid]] = {pid: set() for pid in waiting}
+    for root in behind.keys() - waiting.keys():
+        open_ = [root]
+        while open_:
+            for pid in behind.get(open_.pop(), ()):
+                if root not in found[pid]:
+                    found[pid].add(root)
+                    open_.append(pid)
+    return found

@@ -68,10 +68,10 @@ def _queues(waiting: Sequence[Session]) -> list[tuple[frozenset[int], list[Sessi
 
     Ten readers of a table stop a DDL, and whoever comes after it, once and not ten times.
     """
-    blocked_by = {one.pid: one.blocked_by for one in waiting}
+    at_root = roots({one.pid: one.blocked_by for one in waiting})
     queues: list[tuple[frozenset[int], list[Session]]] = []
     for one in waiting:
-        pids, behind = roots(one.blocked_by, blocked_by), [one]
+        pids, behind = frozenset(at_root[one.pid]), [one]
         for queue in [each for each in queues if pids & each[0]]:
             queues.remove(queue)
             pids, behind = pids | queue[0], queue[1] + behind

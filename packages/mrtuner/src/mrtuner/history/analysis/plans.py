@@ -14,6 +14,8 @@ from mrtuner.wording import enumerated
 #: A sample of plans that were written on both sides of a moment says nothing of either.
 _STEP: Final = timedelta(minutes=1)
 _SHOWN: Final = 3
+#: A plan that was so many times as fast was the usual one.
+_FASTER: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,11 @@ class LoggedPlan:
     ms: float
     first: datetime  # UTC, as `last`: of the samples that counted it
     last: datetime
+
+    @property
+    def mean(self) -> float:
+        """Time of an execution [ms]."""
+        return self.ms / self.executions
 
 
 def logged_plans(
@@ -59,20 +66,26 @@ def plan_changed(
     A clause for a sentence; empty where no plan of that time was logged.
     """
 
-    def most(since: datetime, until: datetime) -> LoggedPlan | None:
+    def logged(since: datetime, until: datetime) -> tuple[LoggedPlan, ...]:
         part = HistoryPeriod(instance=about.instance, begin=since, end=until)
-        found = logged_plans(history, part, statement, database)
-        return max(found, key=lambda one: one.ms, default=None)
+        return logged_plans(history, part, statement, database)
 
-    now = most(begin + _STEP, end + _STEP)
+    now = max(logged(begin + _STEP, end + _STEP), key=lambda one: one.ms, default=None)
     if now is None:
         return ""
-    before = most(about.begin, begin)
-    if before is None:
-        return f"its plan was in the log for the first time: {_nodes(now.shape.splitlines())}"
-    if before.plan == now.plan:
-        return "with the same plan as before"
-    return f"with another plan than before: {_difference(now.shape, before.shape)}"
+    before = logged(about.begin, begin)
+    # The log may have only what took long: then the usual plan is not known.
+    fast = [one for one in before if _FASTER * one.mean <= now.mean]
+    if fast:
+        usual = max(fast, key=lambda one: one.executions)
+        if usual.plan == now.plan:
+            return "with the same plan as before"
+        return f"with another plan than before: {_difference(now.shape, usual.shape)}"
+    if any(one.plan == now.plan for one in before):
+        return f"with a plan that was as slow before: {_nodes(now.shape.splitlines())}"
+    return (
+        f"its plan was in the log for the first time that day: {_nodes(now.shape.splitlines())}"
+    )
 
 
 def _difference(new: str, old: str) -> str:

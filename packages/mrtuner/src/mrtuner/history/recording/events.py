@@ -50,7 +50,8 @@ def change_of(before: Identity, now: Identity, last: int | None) -> Change | Non
         return Change(kind="replaced", detail="another cluster responds under this name")
     if before.standby != now.standby:
         role = "a primary responds" if before.standby else "a standby responds"
-        return Change(kind="failover", detail=role)
+        promoted = before.standby and before.started == now.started
+        return Change(kind="failover", detail="it was promoted" if promoted else role)
     if before.started != now.started:
         return _started(before, now, last)
     if _known_to_differ(before.checkpointer, now.checkpointer):

@@ -47,15 +47,38 @@ def grown(
     """
     single = not source.of(Kind.KEY)
     states = source.of(Kind.GAUGE, Kind.TEXT)
+    renamed = _renamed(source, before or {}, after)
     for key, row in after.items():
         if before is None:
             values = _unknown(source, row)
             if single or states:
                 yield values
         elif single or row != before.get(key):
-            yield _difference(source, before.get(key), row)
+            yield _difference(source, before.get(key) or renamed.get(key), row)
     if states and not single and before:
         yield from (_gone(source, before[key]) for key in before.keys() - after.keys())
+
+
+def _renamed(
+    source: Source, before: Mapping[Key, Row], after: Mapping[Key, Row]
+) -> Mapping[Key, Row]:
+    """Return by their new keys the rows that were there under another one: their counters go on.
+
+    They are known by the keys that the source says stay the same, else by when they were reset.
+    """
+    places = [
+        place for place, column in enumerate(source.of(Kind.KEY)) if column.name in source.same
+    ]
+
+    def same(key: Key, row: Row) -> object:
+        return tuple(key[place] for place in places) if places else row.reset
+
+    gone = [(same(key, before[key]), before[key]) for key in before.keys() - after.keys()]
+    known = {one: row for one, row in gone if one is not None}
+    if len(known) < len(gone):  # several are alike, as if all were reset at once
+        return {}
+    new = ((key, same(key, after[key])) for key in after.keys() - before.keys())
+    return {key: known[one] for key, one in new if one in known}
 
 
 def _gone(source: Source, row: Row) -> Values:

@@ -58,6 +58,8 @@ _LAST_BEGINS: Final = 60.0
 #: Shortest and longest time between two attempts to connect [s]: it doubles each time.
 _FIRST_RETRY: Final = 1.0
 _LAST_RETRY: Final = 30.0
+#: How often a session is asked whether its standby was promoted [s].
+_PROMOTED_SINCE: Final = 60.0
 #: Time between two attempts to write to a full disk [s].
 _WRITE_AGAIN: Final = 5.0
 #: Delay after a full hour [µs], so that samples of its last second have arrived.
@@ -371,18 +373,27 @@ class _Watch:
 
     def _sample_until_stopped(self, conn: Connection) -> None:
         sampler = Sampler(conn, self.silent)
-        self.outlet.meet(sampler.prepare())
+        identity, asked = sampler.prepare(), time.monotonic()
+        self.outlet.meet(identity)
         self.host.meet(sampler.place())
         self.rounds.begin()
         while not self.stop.wait(self.rounds.wait):
+            if time.monotonic() - asked >= _PROMOTED_SINCE:
+                before, identity, asked = identity, sampler.identity(), time.monotonic()
+                if identity != before:
+                    self.outlet.meet(identity)
             due = self.rounds.due()
-            taken = (self.rounds.sampled(source, sampler.sample) for source in due)
-            samples = [sample for sample in taken if sample]
-            self.rounds.done(due)
-            texts = self._texts(sampler, samples)
-            missing = [*sampler.missing.values(), *self._missing_elsewhere()]
-            if not self.outlet.send(samples, texts, missing):
-                self.known_texts -= texts.keys()
+            samples, texts = list[SourceSample](), dict[int, str]()
+            try:
+                for source in due:
+                    if sample := self.rounds.sampled(source, sampler.sample):
+                        samples.append(sample)
+                texts = self._texts(sampler, samples)
+            finally:  # what was read before a session breaks is kept
+                self.rounds.done(due)
+                missing = [*sampler.missing.values(), *self._missing_elsewhere()]
+                if not self.outlet.send(samples, texts, missing):
+                    self.known_texts -= texts.keys()
             self.rounds.adjust(self.outlet)
 
     def _missing_elsewhere(self) -> Iterator[Missing]:

@@ -64,7 +64,7 @@ class Kind(StrEnum):
 HIDES: Final = "pg_read_all_stats"
 _HEADER_KEYS: Final = frozenset({
     "help", "interval", "timeout", "keep", "keep_rollup", "rollup", "rollup_by", "reset",
-    "extension", "grant", "export_rows", "export_largest", "per_database",
+    "extension", "grant", "export_rows", "export_largest", "per_database", "same",
     *Kind,
 })  # fmt: skip
 
@@ -118,6 +118,7 @@ class Source:
     extension: str | None  # must be installed in the database
     grant: str | None  # the role that is allowed to read it; of HIDES, it must be a member
     export_rows: int | None = None  # most rows of an instance to export to a monitoring system
+    same: tuple[str, ...] = ()  # keys by which a row is known again under another name
     per_database: bool = False  # whether it shows only the connected database
     export_largest: tuple[str, ...] = ()  # columns whose sum says which rows those are
     queries: Mapping[int, str]  # by the first server version; none for a program
@@ -266,6 +267,7 @@ def parse(name: str, texts: Mapping[int, str], *, strict: bool = False) -> Sourc
         reset=header.get("reset"),
         extension=header.get("extension"),
         grant=header.get("grant"),
+        same=_columns_named(name, header, "same", columns),
         per_database=header.get("per_database") is True,
         export_rows=_export_rows(name, header),
         export_largest=_columns_named(name, header, "export_largest", columns),

@@ -3,6 +3,7 @@ help = "Use and state of each index of the connected database"
 interval = "15min"
 timeout = "10s"
 per_database = true
+same = ["database", "schema", "name"]
 export_largest = ["pages"]
 
 [keys]
@@ -23,6 +24,7 @@ entries_read = { help = "entries that they returned" }
 pages = { unit = "blocks", help = "pages at the last vacuum or analyze" }
 invalid = { help = "1: a failed build or rebuild left it, it costs writes and serves no query; else 0" }
 */
+-- REINDEX CONCURRENTLY copies the counters to another index of the same name.
 -- No lock on any index: sizes are relpages, counters come from the functions below the views. One
 -- that is being built is not yet valid either.
 SELECT current_database() AS database, n.nspname AS schema, k.relname AS name,

@@ -3,6 +3,7 @@ help = "Rows, vacuums and sizes of each table of the connected database, with it
 interval = "5min"
 timeout = "10s"
 per_database = true
+same = ["database", "relation"]
 export_largest = ["pages", "index_pages", "toast_pages"]
 
 [keys]

@@ -180,12 +180,12 @@ def _path(pid: str, blocked: Mapping[str, str]) -> list[str]:
     path = [pid]
     while path[-1] in blocked:
         around = blocked[path[-1]].split(",")
-        others = [one for one in around if one not in path]
-        if not others:
+        first = next((one for one in around if one not in path), None)
+        if first is None:
             cycle = path[min(map(path.index, around)) :]
             del path[path.index(min(cycle, key=int)) + 1 :]
             break
-        path.append(next((one for one in others if one in blocked), others[0]))
+        path.append(next((one for one in around if one in blocked and one not in path), first))
     return path[::-1]
 
 

@@ -25,10 +25,12 @@ from mrtuner.history.recorded.settings import settings
 from mrtuner.postgres.reserved import OF_RDS, RESERVED
 from mrtuner.wording import as_name, plural_was
 
-#: A storm: twice the usual number of sessions, and so many more; or as many as may be, and so many
-#: times the usual number.
+#: A storm: twice the usual number of sessions, so many more, this share of those that may be, and in
+#: two samples, since a job that works in parallel is none; or as many as may be, and so many times
+#: the usual number.
 _TIMES: Final = 2.0
 _MORE: Final = 20
+_SHARE: Final = 0.25
 _CLEARLY: Final = 1.1
 #: Sessions that were refused within this time of a storm were refused in it.
 _APART: Final = timedelta(minutes=1)
@@ -82,13 +84,15 @@ def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
         """Whether ordinary roles can open no more; the recorder's own session is not counted."""
         return bool(row["clients"] + 1 >= row["maximum"] - reserved)
 
+    def many(row: Mapping[str, Any]) -> float:
+        return max(_TIMES * often, often + _MORE, _SHARE * (row["maximum"] - reserved))
+
     high = [
         (row["time"].replace(tzinfo=UTC), row) for row in counted
-        if row["clients"] >= max(_TIMES * often, often + _MORE)
-        or (full(row) and row["clients"] >= _CLEARLY * often)
+        if row["clients"] >= many(row) or (full(row) and row["clients"] >= _CLEARLY * often)
     ]  # fmt: skip
     for storm in near(high, timedelta(minutes=2)):
-        if storm[-1][0] < about.begin:
+        if storm[-1][0] < about.begin or not (storm[1:] or full(storm[0][1])):
             continue
         peak = max((row for _, row in storm), key=lambda row: row["clients"])
         most = f"{peak['maximum']:,}{', as many as ordinary roles may open' * full(peak)}"

@@ -31,7 +31,7 @@ _Seen = tuple[datetime, Mapping[str, Any]]
 _Wait = tuple[datetime, int]
 #: A queue this long is worth a sentence.
 _QUEUE: Final = timedelta(seconds=5)
-#: Who holds a lock is looked for this long around the queue: short idle transactions are not seen.
+#: Whoever was not seen in a queue is looked for around it: what is idle for a moment is no row.
 _AROUND: Final = timedelta(seconds=30)
 #: Applications and relations that are named, the first ones.
 _NAMED: Final = 3
@@ -45,7 +45,7 @@ def lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     relation = "lock_relation" if history.has("sessions", "lock_relation") else "NULL"
     rows = history.rows(
         f"""SELECT time, pid, application, role, backend_type, state, wait_event, query_id,
-                   statement_seconds, blocked_by, {relation} AS relation,
+                   transaction_seconds, statement_seconds, blocked_by, {relation} AS relation,
                    CASE WHEN seconds <= {longest} THEN seconds ELSE {interval} END AS seconds
             FROM sessions
             WHERE {IN_PERIOD} AND (blocked_by IS NOT NULL OR state LIKE 'idle in transaction%')
@@ -55,14 +55,14 @@ def lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     waiting: dict[str, list[_Seen]] = defaultdict(list)
     idle: dict[str, list[_Seen]] = defaultdict(list)
     for at, sample in _by_time(rows):
-        blocked = {
+        at_root = roots({
             str(row["pid"]): row["blocked_by"].split(",") for row in sample if row["blocked_by"]
-        }
+        })  # fmt: skip
         for row in sample:
             if not row["blocked_by"]:
                 idle[str(row["pid"])].append((at, row))
             elif row["wait_event"] is None or row["wait_event"] in STOPPING:
-                for root in roots(blocked[str(row["pid"])], blocked):
+                for root in sorted(at_root[str(row["pid"])]):
                     waiting[root].append((at, row))
     found = []
     for root, seen in waiting.items():
@@ -147,9 +147,7 @@ def _told(
     first = [row for _, row in waits if {*at_root} & {*row["blocked_by"].split(",")}]
     relations = [one for one, _ in Counter(row["relation"] for row in first).most_common() if one]
     of = f" of {enumerated(list(map(printable, relations[:_NAMED])))}" if relations else ""
-    holder = next((row for at, row in idle if begin - _AROUND <= at <= end + _AROUND), None)
-    if holder is None:
-        holder = _seen_working(history, about, at_root[0], begin, end)
+    holder = _while_held(history, about, at_root[0], idle, begin, end)
     others = f" and {plural(len(at_root) - 1, 'other')}" if at_root[1:] else ""
     return Incident(
         kind="lock queue", begin=begin, end=end, screen="moment",
@@ -165,6 +163,22 @@ def _times(queues: Sequence[_Queue]) -> str:
     length = pretty_duration((seen if seen >= _QUEUE else maybe).total_seconds())
     told = f"{'at least' if seen >= _QUEUE else 'up to'} {length}"
     return f", {len(queues)} times, {told} in all" if queues[1:] else f" for {told}"
+
+
+def _while_held(
+    history: History, about: HistoryPeriod, pid: str, idle: Sequence[_Seen],
+    begin: datetime, end: datetime,
+) -> Mapping[str, Any] | None:  # fmt: skip
+    """What a process did while it held a lock: idle in the transaction, at work, or seen idle around
+    that time, in a transaction that had begun by its end.
+    """
+    then = (row for at, row in idle if begin <= at <= end)
+    around = (
+        row for at, row in idle
+        if begin - _AROUND <= at <= end + _AROUND
+        and at - timedelta(seconds=row["transaction_seconds"] or 0) <= end
+    )  # fmt: skip
+    return next(then, None) or _seen_working(history, about, pid, begin, end) or next(around, None)
 
 
 def _seen_working(

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
+from itertools import groupby, islice
 from statistics import median
 from typing import Any, Final
 
@@ -198,7 +198,7 @@ def _slower_at_once(
         {"time": first["since"], "seconds": first["length"]}
     )[0]  # fmt: skip
     tables = _tables(history, about, key[1], text, slower)
-    for change in _grown_tables(tables):
+    for change in islice(_grown_tables(tables), _NAMED):
         told += f"; {change}"
     places = {None, *(where for (_, where, _), *_ in group)}
     causes = [
@@ -241,20 +241,53 @@ def _analyzed(tables: _TableSamples) -> Iterator[tuple[datetime, str]]:
 def _tables(
     history: History, about: HistoryPeriod, database: str, text: str, begin: datetime
 ) -> _TableSamples:
-    """Return the tables that a statement names, with what was sampled of each until it slowed."""
+    """Return the tables that a statement names, with what was sampled of each until it slowed.
+
+    Which of several schemas it means is not known unless it says so.
+    """
     found: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    if not as_sampled(history, "tables", about):
+    named = set(_named(text))
+    if not named or not as_sampled(history, "tables", about):
         return found
-    words = sorted(set(re.findall(r"\w+", text.lower())))
-    for row in history.rows(
+    rows = history.rows(
         f"""SELECT * FROM tables WHERE {IN_PERIOD} AND database = $database AND time <= $slow
-            AND list_contains($words, lower(name)) ORDER BY time""",
-        about.parameters
-        | {"database": database, "words": words, "slow": without_zone(begin + _TABLES_LATER)},
+            AND list_contains($names, lower(name)) ORDER BY time""",
+        about.parameters | {
+            "database": database, "names": sorted({name for _, name in named}),
+            "slow": without_zone(begin + _TABLES_LATER),
+        },
         inside=True,
-    ):
-        found[as_name(row["schema"], row["name"])].append(row)
+    )  # fmt: skip
+    schemas: defaultdict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        schemas[row["name"].lower()].add(row["schema"].lower())
+    for row in rows:
+        schema, name = row["schema"].lower(), row["name"].lower()
+        if (schema, name) in named or ((None, name) in named and len(schemas[name]) == 1):
+            found[as_name(row["schema"], row["name"])].append(row)
     return found
+
+
+def _named(text: str) -> Iterator[tuple[str | None, str]]:
+    """Yield schema and name of what stands where a statement names tables, in lower case.
+
+    >>> list(_named('SELECT kind FROM shop.orders AS o, "Users" WHERE id IN (SELECT id FROM new)'))
+    [('shop', 'orders'), (None, 'users'), (None, 'new')]
+    """
+    for listed in _LISTS.findall(text.lower()):
+        for one in listed.split(","):
+            if found := _TABLE.match(one):
+                schema, name = found.groups()
+                yield schema and schema.strip('"'), name.strip('"')
+
+
+#: Tables stand behind these words, up to the next clause or bracket.
+_LISTS: Final = re.compile(
+    r"\b(?:from|join|update|into|using)\s+([^()]*?)(?=[();]|$|\b(?:cross|full|group|having|inner|join|"
+    r"left|limit|natural|offset|on|order|returning|right|select|set|union|using|values|where)\b)"
+)
+_IDENTIFIER: Final = r'("[^"]+"|[\w$]+)'
+_TABLE: Final = re.compile(rf"\s*(?:only\s+)?(?:{_IDENTIFIER}\.)?{_IDENTIFIER}")
 
 
 def _more_load(rows: Sequence[Mapping[str, Any]], usual: float) -> float:
