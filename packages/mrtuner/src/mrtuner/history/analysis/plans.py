@@ -83,9 +83,7 @@ def plan_changed(
         return f"with another plan than before: {_difference(now.shape, usual.shape)}"
     if any(one.plan == now.plan for one in before):
         return f"with a plan that was as slow before: {_nodes(now.shape.splitlines())}"
-    return (
-        f"its plan was in the log for the first time that day: {_nodes(now.shape.splitlines())}"
-    )
+    return f"its plan was in the log for the first time that day: {_nodes(now.shape.splitlines())}"
 
 
 def _difference(new: str, old: str) -> str:

@@ -120,13 +120,13 @@ def events_between(
 
 
 def _all_reset(source: Source, before: Row, after: Row) -> bool:
-    """Whether a row's statistics were reset, by their own time of it or by most of its counters.
+    """Whether a row's statistics were reset, by what the source says of it or by most counters.
 
     A single counter may go down for another reason: the scans of a table's indexes, if one of them
     is dropped.
     """
-    if before.reset is not None and after.reset is not None:
-        return before.reset != after.reset
+    if before.reset is not None and after.reset not in (None, before.reset):
+        return True
     pairs = list(zip(counters_of(source, before), counters_of(source, after), strict=True))
     counted = [(old, new) for old, new in pairs if old and new is not None]
     return 2 * len([new for old, new in counted if new < old]) > len(counted)

@@ -73,7 +73,10 @@ def _renamed(
     def same(key: Key, row: Row) -> object:
         return tuple(key[place] for place in places) if places else row.reset
 
-    gone = [(same(key, before[key]), before[key]) for key in before.keys() - after.keys()]
+    gone = [
+        (same(key, row), row) for key, row in before.items()
+        if key not in after or same(key, after[key]) != same(key, row)
+    ]  # fmt: skip
     known = {one: row for one, row in gone if one is not None}
     if len(known) < len(gone):  # several are alike, as if all were reset at once
         return {}

@@ -31,11 +31,8 @@ sessions_lost = { help = "sessions abandoned, failed or killed; 14 and later" }
 parallel_planned = { help = "parallel workers planned; 18 and later" }
 parallel_launched = { help = "parallel workers launched; 18 and later" }
 */
--- Another database may have the name of one that was renamed. Before 15, a database has this time from
--- when it is first counted.
-SELECT datname AS database,
-       stats_reset::text AS made, -- before 15
-       concat_ws(' ', datid, stats_reset) AS made, -- since 15
+-- Another database may have the name of one that was renamed. stats_reset is that of its tables too.
+SELECT datname AS database, datid::text AS made,
        xact_commit AS commits, xact_rollback AS rollbacks, blks_read AS blocks_read,
        blks_hit AS blocks_hit, tup_returned AS rows_returned, tup_fetched AS rows_fetched,
        tup_inserted AS rows_inserted, tup_updated AS rows_updated, tup_deleted AS rows_deleted,

@@ -25,9 +25,9 @@ from mrtuner.history.recorded.settings import settings
 from mrtuner.postgres.reserved import OF_RDS, RESERVED
 from mrtuner.wording import as_name, plural_was
 
-#: A storm: twice the usual number of sessions, so many more, this share of those that may be, and in
-#: two samples, since a job that works in parallel is none; or as many as may be, and so many times
-#: the usual number.
+#: A storm: twice the usual number of sessions, so many more, this share of those that may be, and
+#: in two samples, since a job that works in parallel is none; or as many as may be, and so many
+#: times the usual number.
 _TIMES: Final = 2.0
 _MORE: Final = 20
 _SHARE: Final = 0.25
@@ -85,7 +85,8 @@ def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
         return bool(row["clients"] + 1 >= row["maximum"] - reserved)
 
     def many(row: Mapping[str, Any]) -> float:
-        return max(_TIMES * often, often + _MORE, _SHARE * (row["maximum"] - reserved))
+        allowed: int = row["maximum"] - reserved
+        return max(_TIMES * often, often + _MORE, _SHARE * allowed)
 
     high = [
         (row["time"].replace(tzinfo=UTC), row) for row in counted

@@ -55,14 +55,14 @@ def lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     waiting: dict[str, list[_Seen]] = defaultdict(list)
     idle: dict[str, list[_Seen]] = defaultdict(list)
     for at, sample in _by_time(rows):
-        at_root = roots({
+        blocked = roots({
             str(row["pid"]): row["blocked_by"].split(",") for row in sample if row["blocked_by"]
         })  # fmt: skip
         for row in sample:
             if not row["blocked_by"]:
                 idle[str(row["pid"])].append((at, row))
             elif row["wait_event"] is None or row["wait_event"] in STOPPING:
-                for root in sorted(at_root[str(row["pid"])]):
+                for root in sorted(blocked[str(row["pid"])]):
                     waiting[root].append((at, row))
     found = []
     for root, seen in waiting.items():
@@ -169,8 +169,8 @@ def _while_held(
     history: History, about: HistoryPeriod, pid: str, idle: Sequence[_Seen],
     begin: datetime, end: datetime,
 ) -> Mapping[str, Any] | None:  # fmt: skip
-    """What a process did while it held a lock: idle in the transaction, at work, or seen idle around
-    that time, in a transaction that had begun by its end.
+    """What a process did while it held a lock: idle in the transaction, at work, or seen idle
+    around that time, in a transaction that had begun by its end.
     """
     then = (row for at, row in idle if begin <= at <= end)
     around = (
