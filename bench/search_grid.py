@@ -1,7 +1,8 @@
-"""The ends of the range of each setting that a search may try, each alone against the advice.
+r"""The ends of the range of each setting that a search may try, each alone against the advice.
 
     python bench/search_grid.py --load analytic --pairs 6 --records DIR --output grid.json
-    python bench/search_grid.py --runs small-volume.json --output grid.json
+    python bench/search_grid.py --runs bench/runs/small-volume-reloads.json \
+        --runs bench/runs/small-volume-restarts.json --output grid.json
 
 All cells have the same number of interleaved pairs, also those that lose, unless they do harm. The
 bounds hold for all cells together with 95 %: Bonferroni's, from a spread that is pooled over the

@@ -49,7 +49,7 @@ _AGREED: Final = """
 
 
 _GRID: Final = """
-## What a search could have found
+### Load {title}
 
 {load}: the ends of the range of each setting that a search may try, and its special values, as far
 as the memory budget allows, alone against the advice, on PostgreSQL {postgres}
@@ -65,6 +65,7 @@ Settings that gain only together are not in it.
 def searches_page() -> Iterator[str]:
     """Every search as a row, what they show together, the settings found, and the grids."""
     yield from _searches()
+    yield from ("", "## What a search could have found")
     for grid in read(GRID)["grids"]:
         yield from _grid(grid)
 
@@ -75,7 +76,7 @@ def _grid(grid: Mapping[str, Any]) -> Iterator[str]:
     most = _percent(max(one["high"] for one in tried))[1:]
     surely = [one for one in tried if one["low"] > 1]
     yield from _GRID.format(
-        load=f"`{grid['load']}`, {grid['what']}", postgres=grid["postgres"],
+        title=grid["load"], load=f"`{grid['load']}`, {grid['what']}", postgres=grid["postgres"],
         clients=grid["clients"], how=_how(grid), cells=len(cells),
         spread=_percent(1 + grid["spread"])[1:],
         verdict=f"Surely faster: {len(surely)} of {len(tried)}. None gains over {most}.",
@@ -90,7 +91,8 @@ def _grid(grid: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _how(grid: Mapping[str, Any]) -> str:
-    most, window = max(one["pairs"] for one in grid["cells"]), grid["window [s]"]
+    most = max(one["pairs"] for one in grid["cells"] if one["name"])
+    window = grid["window [s]"]
     if not grid.get("blocks"):
         return f"in {most} interleaved pairs of {window} s"
     return (
