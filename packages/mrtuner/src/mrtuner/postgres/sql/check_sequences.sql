@@ -16,16 +16,19 @@ WITH RECURSIVE holds AS (
            CASE WHEN q.seqincrement > 0 THEN q.seqmax ELSE q.seqmin END::numeric AS most,
            CASE WHEN q.seqincrement > 0 THEN least(q.seqstart, greatest(q.seqmin, 1))
                 ELSE greatest(q.seqstart, least(q.seqmax, -1)) END AS first,
-           has_sequence_privilege(c.oid, 'USAGE') OR has_sequence_privilege(c.oid, 'SELECT')
-               AS readable
+           p.readable, CASE WHEN p.readable THEN pg_sequence_last_value(q.seqrelid) END AS last
     FROM pg_catalog.pg_sequence AS q
     JOIN pg_catalog.pg_class AS c ON c.oid = q.seqrelid
     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    CROSS JOIN LATERAL (
+        SELECT has_sequence_privilege(c.oid, 'USAGE') OR has_sequence_privilege(c.oid, 'SELECT')
+               AS readable
+    ) AS p
     WHERE c.relpersistence <> 't'
 ), used AS (
     SELECT s.schema, s.name, s.readable, s.cycles, s.step, s.first,
            fills.table_schema, fills.table, fills.column, fills.type, fills.domain,
-           CASE WHEN s.readable THEN pg_sequence_last_value(s.seqrelid) END AS last,
+           s.last,
            s.step * least(s.step * s.most, fills.most + (s.step < 0)::int) AS most,
            s.step * s.most >= fills.most + (s.step < 0)::int AS narrow
     FROM sequence AS s
@@ -58,7 +61,10 @@ WITH RECURSIVE holds AS (
         JOIN pg_catalog.pg_namespace AS n ON n.oid = r.relnamespace
         GROUP BY n.nspname, r.relname, a.attname, h.base, h.type, h.most
     ) AS fills ON true
-    WHERE NOT s.cycles OR fills.key
+    WHERE (NOT s.cycles OR fills.key)
+      -- Of most, less than half is used whatever they fill: int2 holds the least.
+      AND (NOT s.readable OR 2 * (s.step * (s.last::numeric - s.first) + 1)
+                             >= least(s.step * s.most, 32767) - s.step * s.first + 1)
 ), share AS (
     SELECT schema, name, readable, cycles, step > 0 AS ascends, table_schema, "table",
            "column", type, domain, coalesce(narrow, false) AS narrow,
