@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
-from mrtuner.history.moments import timestamp
+from mrtuner.history.moments import steady, timestamp
 from mrtuner.history.recording.program import Place, Rows
 from mrtuner.history.recording.source import HIDES, Source, Type
 from mrtuner.postgres.connect import accept_any_bytes, ended_session
@@ -289,13 +289,13 @@ def _timed(
     source: Source, read: Callable[[], tuple[Row, ...] | None], missing: dict[str, Missing]
 ) -> SourceSample | None:
     """Return what was read, with its times; None if nothing was, and `missing` says why."""
-    at, monotonic = timestamp(), time.monotonic()
+    at, passed, begin = timestamp(), steady(), time.monotonic()
     rows = read()
     if rows is None:
         return None
     missing.pop(source.name, None)
-    cost = time.monotonic() - monotonic
-    return SourceSample(source=source, at=at, monotonic=monotonic, rows=rows, cost=cost)
+    cost = time.monotonic() - begin
+    return SourceSample(source=source, at=at, monotonic=passed, rows=rows, cost=cost)
 
 
 #: The recorder's session only reads, waits for locks only briefly and uses one process. What ends
