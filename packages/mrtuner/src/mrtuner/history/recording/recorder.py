@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Self
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.history.moments import timestamp
-from mrtuner.history.recording.budget import BUDGET
+from mrtuner.history.recording.budget import BUDGET, Pace
 from mrtuner.history.recording.databases_watch import DatabasesWatch
 from mrtuner.history.recording.host_watch import HostWatch
 from mrtuner.history.recording.outlet import Outlet, Tell
@@ -60,6 +60,8 @@ _FIRST_RETRY: Final = 1.0
 _LAST_RETRY: Final = 30.0
 #: Time between two attempts to write to a full disk [s].
 _WRITE_AGAIN: Final = 5.0
+#: What reading the texts of statements is called.
+_TEXTS: Final = "statement_texts"
 #: Delay after a full hour [µs], so that samples of its last second have arrived.
 _AFTER_HOUR: Final = 60 * MICRO
 
@@ -337,6 +339,10 @@ class _Watch:
             begin_after=begin_after,
         ) if inside else None  # fmt: skip
         self.known_texts: set[int] = set()
+        self.texts_due = 0.0
+        if statements := self.rounds.sources.get("statements"):
+            # The server reads all texts that it keeps, however few are asked for.
+            self.rounds.budget.paces[_TEXTS] = Pace(statements.interval)
 
     def run(self) -> None:
         """Connect and sample until told to stop; after each loss, connect again."""
@@ -392,7 +398,10 @@ class _Watch:
             yield from self.databases.missing
 
     def _texts(self, sampler: Sampler, samples: Iterable[SourceSample]) -> dict[int, str]:
-        """The texts of statements that were not seen before."""
+        """The texts of statements that were not seen before, as often as the budget allows."""
+        begin = time.monotonic()
+        if begin < self.texts_due:
+            return {}
         ids = {
             row.values[place]
             for sample in samples
@@ -400,10 +409,14 @@ class _Watch:
             for place in [[one.name for one in sample.source.columns].index("query_id")]
             for row in sample.rows
         }
-        fresh = ids - self.known_texts
-        if not fresh:
+        if not ids:
             return {}
-        found = sampler.texts(fresh)
+        fresh = ids - self.known_texts
+        found = sampler.texts(fresh) if fresh else {}
+        self.rounds.budget.took(_TEXTS, time.monotonic() - begin)
+        # Due with a sample of statements, which may come a little sooner than an interval later.
+        pace = self.rounds.budget.paces[_TEXTS]
+        self.texts_due = begin + pace.actual - pace.interval / 2
         if found is None:
             return {}
         # Forget those that the server has evicted, or this set would grow without end.
