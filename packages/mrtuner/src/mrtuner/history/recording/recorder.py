@@ -133,19 +133,18 @@ def record(
     for thread in threads:
         thread.start()
     publisher = _Publisher(publish, tell) if publish else None
-    with _Upkeep(writer, tell, limits) as upkeep:
+    with _Upkeep(writer, tell, limits, publisher) as upkeep:
         upkeep.turn()
         with silent:
             for _ in _while_any_runs(threads, stop):
-                if upkeep.turn() and publisher:
-                    publisher.wake()
-                _store(writer, _taken(queue), stop, tell)
+                upkeep.turn()
+                _store(writer, _taken(queue), stop, tell, upkeep)
         for watch in watches:
             watch.host.end()
         for _ in _while_any_runs(threads, stop):
-            _store(writer, _taken(queue), stop, tell)
+            _store(writer, _taken(queue), stop, tell, upkeep)
         while batches := _taken(queue):
-            _store(writer, batches, stop, tell)
+            _store(writer, batches, stop, tell, upkeep)
     if publisher:
         publisher.finish()
 
@@ -172,8 +171,10 @@ def _taken(queue: Queue[Batch]) -> list[Batch]:
 # The writer's side.
 
 
-def _store(writer: Writer, batches: Sequence[Batch], stop: threading.Event, tell: Tell) -> None:
-    """Store the batches; while the disk is full, keep trying."""
+def _store(
+    writer: Writer, batches: Sequence[Batch], stop: threading.Event, tell: Tell, upkeep: _Upkeep
+) -> None:  # fmt: skip
+    """Store the batches; while the disk is full, make room and keep trying."""
     failed: tuple[int, str] | None = None  # since when, and why
     while batches:
         try:
@@ -188,6 +189,7 @@ def _store(writer: Writer, batches: Sequence[Batch], stop: threading.Event, tell
             if failed is None:
                 tell(f"nothing can be stored: {error}; trying again")
                 failed = timestamp(), str(error)
+            upkeep.turn(full=True)
             stop.wait(_WRITE_AGAIN)
         else:
             break
@@ -221,8 +223,11 @@ def _named(writer: Writer) -> Iterator[None]:
 class _Upkeep:
     """Looks after the files each hour, in a thread of its own. `with _Upkeep(…) as upkeep:`."""
 
-    def __init__(self, writer: Writer, tell: Tell, limits: RecordingLimits) -> None:
+    def __init__(
+        self, writer: Writer, tell: Tell, limits: RecordingLimits, publisher: _Publisher | None
+    ) -> None:  # fmt: skip
         self.writer, self.tell, self.limits = writer, tell, limits
+        self.publisher = publisher
         self.due = 0
         self.pool = ThreadPoolExecutor(1, "record upkeep")
         self.running: Future[None] | None = None
@@ -235,21 +240,33 @@ class _Upkeep:
         if self.running is not None:
             self.running.result()
 
-    def turn(self) -> bool:
-        """Start the upkeep when it is due; return True when it has just finished.
+    def turn(self, *, full: bool = False) -> None:
+        """Start the upkeep when it is due, or what makes room on a full disk.
+
+        Let the files be published when it has just finished.
 
         Raises:
             MrTunerError: the database is damaged.
         """
         now = timestamp()
-        if self.running is None and now >= self.due:
+        if self.running is None and full:
+            self.running = self.pool.submit(self._make_room, now)
+        elif self.running is None and now >= self.due:
             self.due = (now // HOUR + 1) * HOUR + _AFTER_HOUR
             self.running = self.pool.submit(self._maintain, now)
         if self.running is None or not self.running.done():
-            return False
+            return
         done, self.running = self.running, None
         done.result()
-        return True
+        if self.publisher:
+            self.publisher.wake()
+
+    def _make_room(self, now: int) -> None:
+        """Delete files: first those whose deletion needs no room. It is tried again if it fails."""
+        again = suppress(OSError, sqlite3.OperationalError)
+        with again, _named(self.writer), self.writer.another() as writer:
+            compaction.sweep(writer, now)
+            retention.delete_past_retention(writer, now, self.limits.largest)
 
     def _maintain(self, now: int) -> None:
         """Move past hours into files, merge and delete files; report failures, to be retried.
