@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -115,6 +117,29 @@ def test_a_recorder_that_is_ended_while_the_disk_is_full_says_so(
         told(process, "could not be stored: database or disk is full")
         assert process.wait(WAIT) == 1
     assert samples(store, "sessions") >= before
+
+
+def test_files_that_nobody_reads_any_more_make_room(new_cluster: NewCluster, disk: Path) -> None:
+    """Two megabytes that were taken off the list a day ago, after the upkeep of this hour."""
+    cluster = new_cluster()
+    store = disk / "store"
+    with recorder(store, cluster.dsn()) as process:
+        until(lambda: samples(store, "sessions"))
+        old = store / "lake" / "wal" / "date=2026-01-01" / "00000001-0.parquet"
+        old.parent.mkdir(parents=True)
+        old.write_bytes(b"\0" * 2_000_000)
+        with closing(sqlite3.connect(store / "recent.sqlite", timeout=WAIT)) as db, db:
+            db.execute(
+                "INSERT INTO file (view, path, first, last, rows, bytes, sha256, retired) "
+                "VALUES ('wal', ?, 0, 0, 1, 2000000, '', ?)",
+                (str(old.relative_to(store / "lake")), time.time_ns() // 1000 - DAY),
+            )
+        fill(disk)
+        told(process, "nothing can be stored: database or disk is full")
+        told(process, "samples are stored again")
+        assert not old.exists()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT) == 0
 
 
 def test_past_hours_stay_in_sqlite_until_there_is_space(disk: Path) -> None:

@@ -94,6 +94,31 @@ def test_what_the_log_tells_of_the_time_before_a_crash_is_counted(
 
 
 @needs("/proc")
+def test_no_error_is_lost_when_the_server_starts_again(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    """One just before it stops, one while nobody records it yet, and one after that."""
+    cluster = new_cluster()
+
+    def fail() -> None:
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            sql(cluster.dsn(), "SELECT 1/0")
+
+    errors = "SELECT sum(errors), count(*) FILTER (WHERE errors IS NULL) FROM log_errors"
+    with recording(tmp_path, cluster, "log_errors"):
+        until(lambda: samples(tmp_path, "log_errors") > 1)
+        fail()
+        cluster.stop("fast")
+        until(lambda: rows(tmp_path, "SELECT 1 FROM events WHERE kind = 'lost'"))
+        until(lambda: rows(tmp_path, errors) == [(1, 1)])  # the first sample has none before it
+        cluster.start()
+        fail()
+        until(lambda: rows(tmp_path, "SELECT 1 FROM events WHERE kind = 'restart'"))
+        fail()
+        until(lambda: rows(tmp_path, errors) == [(3, 1)])
+
+
+@needs("/proc")
 def test_the_host_is_sampled_while_the_server_hangs(
     new_cluster: NewCluster, tmp_path: Path
 ) -> None:

@@ -7,13 +7,19 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import NewCluster
 from history_recorder import PROGRAM, rows, samples
 
+from mrtuner.history.recording.recorder import Instance, record
 from mrtuner.history.recording.source import Kind, built_in
+from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
 from waiting import until
@@ -98,6 +104,43 @@ def test_none_of_many_statements_is_lost(
 
 def cpu(usage: resource.struct_rusage) -> float:
     return usage.ru_utime + usage.ru_stime
+
+
+def test_texts_that_cost_much_are_read_less_often(new_cluster: NewCluster, tmp_path: Path) -> None:
+    """The server reads 40 MB for each new text: that is slowed down first, and loses none."""
+    cluster = cluster_of(new_cluster, 18, 5000)
+    sql(cluster.dsn("shop"), f"""
+        DO $$ BEGIN
+            FOR i IN 1..20 LOOP FOR j IN 1..20 LOOP
+                EXECUTE format('SELECT c%s, c%s /* {"x" * 100_000} */ FROM wide', i, j);
+            END LOOP; END LOOP;
+        END $$""")  # fmt: skip
+    new = (f"SELECT c{n}, c{n + 1}, c{n + 2} FROM wide" for n in range(1, COLUMNS - 1))
+    stop, last = threading.Event(), ""
+
+    def paces() -> list[tuple[str]]:
+        nonlocal last
+        last = next(new)
+        sql(cluster.dsn("shop"), last)
+        return rows(tmp_path, "SELECT detail FROM events WHERE kind = 'pace' ORDER BY time")
+
+    def watch() -> None:
+        try:
+            until(lambda: samples(tmp_path, "statements"))
+            found: list[tuple[str]] = []
+            while not found:
+                time.sleep(0.5)
+                found = paces()
+            assert found[0] == ("statement_texts is sampled every 1 s",)
+            until(lambda: rows(tmp_path, f"SELECT 1 FROM statement_texts WHERE text = '{last}'"))
+        finally:
+            stop.set()
+
+    sources = [replace(built_in()["statements"], interval=0.5)]
+    with ThreadPoolExecutor(1) as pool, Writer(tmp_path, sources) as writer:
+        watched = pool.submit(watch)
+        record(writer, [Instance(name="db", dsn=cluster.dsn())], stop)
+        watched.result()
 
 
 def test_a_statement_that_was_evicted_is_a_gap_and_never_negative(

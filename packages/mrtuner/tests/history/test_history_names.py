@@ -14,6 +14,7 @@ from conftest import NewCluster
 from history_data import batch, queue, row, sample
 from history_recorder import PROGRAM, WAIT, recorder, rows, samples
 
+from machine import needs
 from mrtuner.history.store.writer import Writer
 from servers import counted, sql
 from waiting import until
@@ -118,6 +119,25 @@ def test_a_text_in_no_encoding_keeps_nothing_else_from_being_recorded(
     store = recorded("old")
     assert rows(store, texts) == [(1,)]
     assert rows(store, "SELECT count(*) FROM tables WHERE name = 'caf\ufffd'") == [(1,)]
+
+
+@needs("root", "unshare")
+def test_the_clock_that_never_jumps_goes_on_while_the_machine_is_suspended() -> None:
+    """A namespace whose time since boot is 100,000 s ahead, as after so long a suspension."""
+    program = (
+        "import time; from mrtuner.history.moments import steady; "
+        "print(steady() - time.monotonic())"
+    )
+    ahead = ["unshare", "--time", "--boottime", "100000", "--fork"]
+    usual, later = (
+        subprocess.run(
+            [*before, sys.executable, "-c", program], capture_output=True, text=True, check=False
+        )
+        for before in ([], ahead)
+    )
+    if later.returncode != 0 and "unshare" in later.stderr:
+        pytest.skip(later.stderr.strip())
+    assert float(later.stdout) - float(usual.stdout) == pytest.approx(100_000, abs=5)
 
 
 @pytest.mark.parametrize("jump", [-660, 7200])

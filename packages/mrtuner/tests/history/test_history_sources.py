@@ -183,6 +183,18 @@ def test_statements_are_counted_with_their_texts(cluster: Cluster) -> None:
     assert "4711" not in texts[number]
 
 
+def test_texts_that_cannot_be_read_are_missing_until_they_can(cluster: Cluster) -> None:
+    with connect(cluster.dsn()) as conn, psycopg.connect(cluster.dsn()) as holder:
+        sampler = Sampler(conn)
+        sampler.prepare()
+        holder.execute("LOCK TABLE pg_stat_statements")
+        assert sampler.texts([1]) is None
+        assert "lock timeout" in sampler.missing["statement_texts"].why
+        holder.rollback()
+        assert sampler.texts([1]) == {}
+        assert sampler.missing == {}
+
+
 def test_a_session_that_waits_names_who_blocks_it(cluster: Cluster) -> None:
     with psycopg.connect(cluster.dsn()) as holder, psycopg.connect(cluster.dsn()) as waiter:
         holder.execute("LOCK TABLE t")

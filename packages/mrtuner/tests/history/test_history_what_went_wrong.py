@@ -489,6 +489,25 @@ def test_a_deadlock_just_before_a_crash_is_told_by_the_log_or_said_to_be_unknown
     ])  # fmt: skip
 
 
+def test_times_of_which_the_log_was_not_read_are_told(tmp_path: Path) -> None:
+    """Something was skipped in the minute to 02:02, and nothing was read after 02:04.
+
+    The period ends at 02:10, so the last sample of sessions in it is five seconds older.
+    """
+    log = [
+        sample("log_errors", BEGIN + 60 * minute, replace(
+            of_source("log_errors", errors=0, refused=0), reset=scope
+        ))
+        for minute, scope in enumerate("11222")
+    ]  # fmt: skip
+    recorded(tmp_path, *log, *(sessions(second) for second in range(BEGIN, BEGIN + 601, 5)))
+    assert [one for one in history(tmp_path).not_looked_for if "log" in one] == [
+        "the server's log was not read from 2026-11-23 02:01:00 UTC to 2026-11-23 02:02:00 UTC and "
+        "from 2026-11-23 02:04:00 UTC to 2026-11-23 02:09:55 UTC: sessions that were refused are "
+        "not looked for then"
+    ]
+
+
 def test_the_errors_of_the_log_are_shown_by_severity(tmp_path: Path) -> None:
     """2, 0 and 1 errors, and a cancelled statement among them; without the log no table."""
     counts = {"panics": 0, "fatals": 1, "warnings": 4, "deadlocks": 0, "refused": 0}

@@ -8,6 +8,8 @@ from typing import Final
 
 from mrtuner.history.store.layout import MICRO
 
+#: It goes on while the machine is suspended, where there is such a clock. Source: clock_gettime(2).
+_STEADY: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 #: How far the clocks of the recorder and of this machine may differ.
 _ABOUT_NOW: Final = timedelta(minutes=1)
 
@@ -20,6 +22,11 @@ def about_now() -> datetime:
 def timestamp() -> int:
     """Return the microseconds since 1970."""
     return time.time_ns() // 1000
+
+
+def steady() -> float:
+    """Return seconds on a clock that never jumps."""
+    return time.clock_gettime(_STEADY)
 
 
 def hour_of(at: datetime) -> datetime:

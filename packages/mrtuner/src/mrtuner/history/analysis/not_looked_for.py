@@ -10,7 +10,7 @@ from mrtuner.history.analysis.coverage import Recorded, recorded, seconds_of
 from mrtuner.history.analysis.gaps import HistoryGap, gaps, gaps_of, longest_pause, resets_of
 from mrtuner.history.analysis.incidents import searched, without_usual
 from mrtuner.history.analysis.incidents.deadlocks import LOG, in_log
-from mrtuner.history.analysis.incidents.samples import divided
+from mrtuner.history.analysis.incidents.samples import divided, span_of
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.reading import History
 from mrtuner.history.recording.source import Kind
@@ -54,9 +54,7 @@ def _not_looked_for(history: History, about: HistoryPeriod) -> Iterator[str]:
             kept = pretty_duration(history.source(name).keep)
             yield f"{name} older than {kept} are kept as summaries: {what} are not looked for"
         elif times := list(_alone(history, name, within, found, missing)):
-            more = [f"{len(times) - _MOST_GAPS} more times"] if len(times) > _MOST_GAPS else []
-            when = enumerated([*times[:_MOST_GAPS], *more])
-            yield f"{name} were not recorded {when}: {what} are not looked for then"
+            yield f"{name} were not recorded {_few(times)}: {what} are not looked for then"
     yield from _uncompared(history, within)
     if _hidden(history, within):
         yield (
@@ -70,6 +68,36 @@ def _not_looked_for(history: History, about: HistoryPeriod) -> Iterator[str]:
         )
     if not history.has(LOG) or seconds_of(history, within, LOG) is None:
         yield "the server's log was not read: sessions that were refused are not looked for"
+    elif times := list(_unread(history, within, found, missing)):
+        yield (
+            f"the server's log was not read {_few(times)}: sessions that were refused are not "
+            "looked for then"
+        )
+
+
+def _unread(
+    history: History, within: HistoryPeriod, found: Recorded, missing: Sequence[HistoryGap]
+) -> Iterator[str]:
+    """Yield the times of which the log was not read, or not completely, though others were."""
+    if not as_sampled(history, LOG, within):
+        return
+    rows = history.rows(
+        f"SELECT time, seconds, refused FROM {LOG} WHERE {IN_PERIOD} ORDER BY time",
+        within.parameters, inside=True,
+    )  # fmt: skip
+    spans = [span_of(row) for row in rows if row["refused"] is None and row["seconds"] is not None]
+    if rows:
+        last = span_of(rows[-1])[1]
+        if found.last - last > timedelta(seconds=longest_pause(history, LOG)):
+            spans.append((last, found.last))
+    for begin, end in spans:
+        if not any(one.begin < end and begin < one.end for one in missing):
+            yield _span(HistoryGap(begin=begin, end=end))
+
+
+def _few(times: Sequence[str]) -> str:
+    more = [f"{len(times) - _MOST_GAPS} more times"] if len(times) > _MOST_GAPS else []
+    return enumerated([*times[:_MOST_GAPS], *more])
 
 
 def _uncompared(history: History, within: HistoryPeriod) -> Iterator[str]:

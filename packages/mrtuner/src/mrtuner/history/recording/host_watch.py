@@ -49,7 +49,8 @@ class HostWatch:
         while not self.stop.is_set():
             self._wake.clear()
             if self._met is not None and (programs is None or programs.place != self._met):
-                programs = Programs(self._met)
+                place = self._met if programs is None else self._met.after(programs.place)
+                programs = Programs(place)
                 self.rounds.begin()
             if programs is not None:
                 self._sample(programs)

@@ -17,7 +17,7 @@ one with a true ``own_counters``, which are the recorder's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, Final, Protocol
 
@@ -35,11 +35,16 @@ class Place:
 
     postmaster: int | None  # its process id; None on another machine
     data_directory: str | None  # None: the role may not see it
+    earlier: Log | None = field(default=None, compare=False)  # what was read where it ran before
 
     @cached_property
     def log(self) -> Log | None:
         """The server's log, from the first look on. Raises MissingPart if it cannot be read."""
-        return None if self.postmaster is None else Log.at_end(self.postmaster)
+        return None if self.postmaster is None else Log.of(self.postmaster, self.earlier)
+
+    def after(self, before: Place) -> Place:
+        """Return this place, whose log is read on if it is that of the place before."""
+        return replace(self, earlier=vars(before).get("log", before.earlier))
 
 
 class Program(Protocol):
@@ -60,7 +65,6 @@ class OwnProgram:
     declaration: str
     open: Callable[[Place], Rows | None]
     of_machine: bool = False
-    own_counters: bool = False
 
 
 @cache

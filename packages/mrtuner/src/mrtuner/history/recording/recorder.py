@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Self
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.history.moments import timestamp
-from mrtuner.history.recording.budget import BUDGET
+from mrtuner.history.recording.budget import BUDGET, Pace
 from mrtuner.history.recording.databases_watch import DatabasesWatch
 from mrtuner.history.recording.host_watch import HostWatch
 from mrtuner.history.recording.outlet import Outlet, Tell
@@ -62,6 +62,8 @@ _LAST_RETRY: Final = 30.0
 _PROMOTED_SINCE: Final = 60.0
 #: Time between two attempts to write to a full disk [s].
 _WRITE_AGAIN: Final = 5.0
+#: What reading the texts of statements is called.
+_TEXTS: Final = "statement_texts"
 #: Delay after a full hour [µs], so that samples of its last second have arrived.
 _AFTER_HOUR: Final = 60 * MICRO
 
@@ -133,19 +135,18 @@ def record(
     for thread in threads:
         thread.start()
     publisher = _Publisher(publish, tell) if publish else None
-    with _Upkeep(writer, tell, limits) as upkeep:
+    with _Upkeep(writer, tell, limits, publisher) as upkeep:
         upkeep.turn()
         with silent:
             for _ in _while_any_runs(threads, stop):
-                if upkeep.turn() and publisher:
-                    publisher.wake()
-                _store(writer, _taken(queue), stop, tell)
+                upkeep.turn()
+                _store(writer, _taken(queue), stop, tell, upkeep)
         for watch in watches:
             watch.host.end()
         for _ in _while_any_runs(threads, stop):
-            _store(writer, _taken(queue), stop, tell)
+            _store(writer, _taken(queue), stop, tell, upkeep)
         while batches := _taken(queue):
-            _store(writer, batches, stop, tell)
+            _store(writer, batches, stop, tell, upkeep)
     if publisher:
         publisher.finish()
 
@@ -172,8 +173,10 @@ def _taken(queue: Queue[Batch]) -> list[Batch]:
 # The writer's side.
 
 
-def _store(writer: Writer, batches: Sequence[Batch], stop: threading.Event, tell: Tell) -> None:
-    """Store the batches; while the disk is full, keep trying."""
+def _store(
+    writer: Writer, batches: Sequence[Batch], stop: threading.Event, tell: Tell, upkeep: _Upkeep
+) -> None:  # fmt: skip
+    """Store the batches; while the disk is full, make room and keep trying."""
     failed: tuple[int, str] | None = None  # since when, and why
     while batches:
         try:
@@ -188,6 +191,7 @@ def _store(writer: Writer, batches: Sequence[Batch], stop: threading.Event, tell
             if failed is None:
                 tell(f"nothing can be stored: {error}; trying again")
                 failed = timestamp(), str(error)
+            upkeep.turn(full=True)
             stop.wait(_WRITE_AGAIN)
         else:
             break
@@ -221,8 +225,11 @@ def _named(writer: Writer) -> Iterator[None]:
 class _Upkeep:
     """Looks after the files each hour, in a thread of its own. `with _Upkeep(…) as upkeep:`."""
 
-    def __init__(self, writer: Writer, tell: Tell, limits: RecordingLimits) -> None:
+    def __init__(
+        self, writer: Writer, tell: Tell, limits: RecordingLimits, publisher: _Publisher | None
+    ) -> None:  # fmt: skip
         self.writer, self.tell, self.limits = writer, tell, limits
+        self.publisher = publisher
         self.due = 0
         self.pool = ThreadPoolExecutor(1, "record upkeep")
         self.running: Future[None] | None = None
@@ -235,21 +242,33 @@ class _Upkeep:
         if self.running is not None:
             self.running.result()
 
-    def turn(self) -> bool:
-        """Start the upkeep when it is due; return True when it has just finished.
+    def turn(self, *, full: bool = False) -> None:
+        """Start the upkeep when it is due, or what makes room on a full disk.
+
+        Let the files be published when it has just finished.
 
         Raises:
             MrTunerError: the database is damaged.
         """
         now = timestamp()
-        if self.running is None and now >= self.due:
+        if self.running is None and full:
+            self.running = self.pool.submit(self._make_room, now)
+        elif self.running is None and now >= self.due:
             self.due = (now // HOUR + 1) * HOUR + _AFTER_HOUR
             self.running = self.pool.submit(self._maintain, now)
         if self.running is None or not self.running.done():
-            return False
+            return
         done, self.running = self.running, None
         done.result()
-        return True
+        if self.publisher:
+            self.publisher.wake()
+
+    def _make_room(self, now: int) -> None:
+        """Delete files: first those whose deletion needs no room. It is tried again if it fails."""
+        again = suppress(OSError, sqlite3.OperationalError)
+        with again, _named(self.writer), self.writer.another() as writer:
+            compaction.sweep(writer, now)
+            retention.delete_past_retention(writer, now, self.limits.largest)
 
     def _maintain(self, now: int) -> None:
         """Move past hours into files, merge and delete files; report failures, to be retried.
@@ -339,6 +358,10 @@ class _Watch:
             begin_after=begin_after,
         ) if inside else None  # fmt: skip
         self.known_texts: set[int] = set()
+        self.texts_due = 0.0
+        if statements := self.rounds.sources.get("statements"):
+            # The server reads all texts that it keeps, however few are asked for.
+            self.rounds.budget.paces[_TEXTS] = Pace(statements.interval)
 
     def run(self) -> None:
         """Connect and sample until told to stop; after each loss, connect again."""
@@ -403,7 +426,10 @@ class _Watch:
             yield from self.databases.missing
 
     def _texts(self, sampler: Sampler, samples: Iterable[SourceSample]) -> dict[int, str]:
-        """The texts of statements that were not seen before."""
+        """The texts of statements that were not seen before, as often as the budget allows."""
+        begin = time.monotonic()
+        if begin < self.texts_due:
+            return {}
         ids = {
             row.values[place]
             for sample in samples
@@ -411,10 +437,14 @@ class _Watch:
             for place in [[one.name for one in sample.source.columns].index("query_id")]
             for row in sample.rows
         }
-        fresh = ids - self.known_texts
-        if not fresh:
+        if not ids:
             return {}
-        found = sampler.texts(fresh)
+        fresh = ids - self.known_texts
+        found = sampler.texts(fresh) if fresh else {}
+        self.rounds.budget.took(_TEXTS, time.monotonic() - begin)
+        # Due with a sample of statements, which may come a little sooner than an interval later.
+        pace = self.rounds.budget.paces[_TEXTS]
+        self.texts_due = begin + pace.actual - pace.interval / 2
         if found is None:
             return {}
         # Forget those that the server has evicted, or this set would grow without end.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
-from mrtuner.history.moments import timestamp
+from mrtuner.history.moments import steady, timestamp
 from mrtuner.history.recording.program import Place, Rows
 from mrtuner.history.recording.source import HIDES, Source, Type
 from mrtuner.postgres.connect import accept_any_bytes, ended_session
@@ -33,6 +33,7 @@ _TEXTS: Final = "statement_texts"
 _PROMPT: Final = 5.0
 #: Timeout of reading the texts of statements, which are all in one file on the server [s].
 _TEXTS_TIMEOUT: Final = 10.0
+_TEXTS_AGAIN: Final = "They will be tried again, less often if that takes long."
 #: Decimals of floats: microseconds if the unit is ms. More are noise and do not compress.
 DECIMALS: Final = 3
 _BEYOND: Final = 2**63
@@ -115,8 +116,8 @@ class Sampler:
         """Return the texts of these statements as pg_stat_statements keeps them.
 
         Texts of other roles are left out if the role may not read them. None means that the server
-        took too long. The server converts the texts of all databases to the encoding of the
-        connected one; if one cannot be converted, none are returned, and `missing` says so.
+        refused, or took too long; `missing` says why. It converts the texts of all databases to the
+        encoding of the connected one, and refuses if one cannot be converted.
         """
         from psycopg import DatabaseError, errors
 
@@ -127,15 +128,12 @@ class Sampler:
                 rows = self.conn.execute(
                     with_schema(self.conn, text), (list(query_ids),)
                 ).fetchall()
-        except (errors.QueryCanceled, errors.LockNotAvailable):
-            return None
-        except errors.InsufficientPrivilege:
-            return {}
         except DatabaseError as error:
             if ended_session(error):
                 raise
-            self.missing[_TEXTS] = Missing(_TEXTS, refused(error), hint=SAME_ENCODING)
-            return {}
+            hint = SAME_ENCODING if isinstance(error, errors.DataError) else _TEXTS_AGAIN
+            self.missing[_TEXTS] = Missing(_TEXTS, refused(error), hint=hint)
+            return None
         self.missing.pop(_TEXTS, None)
         return dict(rows)
 
@@ -289,13 +287,13 @@ def _timed(
     source: Source, read: Callable[[], tuple[Row, ...] | None], missing: dict[str, Missing]
 ) -> SourceSample | None:
     """Return what was read, with its times; None if nothing was, and `missing` says why."""
-    at, monotonic = timestamp(), time.monotonic()
+    at, passed, begin = timestamp(), steady(), time.monotonic()
     rows = read()
     if rows is None:
         return None
     missing.pop(source.name, None)
-    cost = time.monotonic() - monotonic
-    return SourceSample(source=source, at=at, monotonic=monotonic, rows=rows, cost=cost)
+    cost = time.monotonic() - begin
+    return SourceSample(source=source, at=at, monotonic=passed, rows=rows, cost=cost)
 
 
 #: The recorder's session only reads, waits for locks only briefly and uses one process. What ends

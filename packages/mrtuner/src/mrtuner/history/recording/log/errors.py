@@ -5,7 +5,6 @@ Messages of a log of text must be in English. No message is kept, for it may hol
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections import Counter
@@ -13,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mrtuner.errors import MissingPart
-from mrtuner.history.recording.log.following import COLLECT, csv_records
+from mrtuner.history.recording.log.following import COLLECT, Log, csv_records, json_records
 from mrtuner.history.recording.program import OwnProgram, Place, Rows
 
 _DECLARATION: Final = """
@@ -53,9 +52,11 @@ _FINE: Final = frozenset({"00", "01", "02"})
 
 def _open(place: Place) -> Rows | None:
     """Begin at the end of the log; None if the server runs elsewhere. Raises if unreadable."""
-    if place.log is None:
-        return None
-    counts, scope = Counter[str](), f"{time.time():.0f}"
+    return None if place.log is None else place.log.made(_counting)
+
+
+def _counting(log: Log) -> Rows:
+    counts, began = Counter[str](), f"{time.time():.0f}"
 
     def take(form: str, text: str) -> None:
         for severity, state, message in _RECORDS[form](text):
@@ -63,13 +64,14 @@ def _open(place: Place) -> Rows | None:
 
     def rows() -> Iterator[Mapping[str, Any]]:
         read_on()
+        scope = f"{began} {log.lapses}"
         yield {"scope": scope} | {name: counts[name] for name in _COLUMNS}
 
-    read_on = place.log.follow(take)
+    read_on = log.follow(take)
     return rows
 
 
-LOG_ERRORS: Final = OwnProgram(_DECLARATION, _open, own_counters=True)
+LOG_ERRORS: Final = OwnProgram(_DECLARATION, _open, of_machine=True)
 
 
 def _counted(severity: str, state: str, message: str) -> Iterator[str]:
@@ -91,10 +93,10 @@ _COLUMNS: Final = (*SEVERITIES.values(), *_STATES.values())
 
 
 def _of_json(text: str) -> Iterator[tuple[str, str, str]]:
-    for line in text.splitlines():
-        if line.startswith("{"):
-            record = json.loads(line)
-            yield record.get("error_severity", ""), record.get("state_code", ""), ""
+    # Most are of this severity. In a text, the quotes would be escaped.
+    lines = (line for line in text.split("\n") if '"error_severity":"LOG"' not in line)
+    for record in json_records(lines):
+        yield record.get("error_severity", ""), record.get("state_code", ""), ""
 
 
 def _of_csv(text: str) -> Iterator[tuple[str, str, str]]:
@@ -109,7 +111,7 @@ _CSV_STATE: Final = 12
 
 
 def _of_stderr(text: str) -> Iterator[tuple[str, str, str]]:
-    lines = [line for line in text.splitlines() if not line.startswith("\t")]
+    lines = [line for line in text.split("\n") if not line.startswith("\t")]
     tags = [(found[1].rstrip("12345"), found) for found in map(_TAG.search, lines) if found]
     if not {tag for tag, _ in tags} & {*SEVERITIES, *_OTHERS} and any(t.isupper() for t, _ in tags):
         raise MissingPart("the log's messages are not in English (lc_messages)", COLLECT)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from mrtuner.errors import MissingPart
 from mrtuner.escape import printable
-from mrtuner.history.recording.log.following import COLLECT, Log, csv_records
+from mrtuner.history.recording.log.following import COLLECT, Log, csv_records, json_records
 from mrtuner.history.recording.program import OwnProgram, Place, Rows
 
 _DECLARATION: Final = """
@@ -65,10 +65,10 @@ def _open(place: Place) -> Rows | None:
         return None
     if log.form == "stderr" and _explains(log.pid):
         raise MissingPart("auto_explain writes to a log of text", COLLECT)
-    return _Seen(log).rows
+    return log.made(_Seen).rows
 
 
-PLANS: Final = OwnProgram(_DECLARATION, _open, own_counters=True)
+PLANS: Final = OwnProgram(_DECLARATION, _open, of_machine=True)
 
 
 def _explains(postmaster: int | None) -> bool:
@@ -140,10 +140,8 @@ def _of_text(text: str) -> Iterator[tuple[str, int, str]]:
 
 
 def _of_json(text: str) -> Iterator[tuple[str, int, str]]:
-    for line in text.splitlines():
-        if line.startswith("{") and _MARK.strip() in line:
-            record = json.loads(line)
-            yield record.get("dbname", ""), record.get("query_id", 0), record.get("message", "")
+    for record in json_records(line for line in text.split("\n") if _MARK.strip() in line):
+        yield record.get("dbname", ""), record.get("query_id", 0), record.get("message", "")
 
 
 def _of_csv(text: str) -> Iterator[tuple[str, int, str]]:
