@@ -235,6 +235,25 @@ def test_what_a_running_proof_uses_is_left_alone(
     assert proof.as_it_was()
 
 
+def test_a_second_proof_or_a_search_waits_whatever_its_journal(
+    proof: Proof, tmp_path: Path
+) -> None:
+    """Each would take the values of the other's side for what was there before."""
+    programs = ("--server-bin", str(proof.cluster.binaries.directory))
+    second = ("prove", proof.dsn, *TINY, *programs, "--journal", tmp_path / "other")
+    search = ("search", proof.dsn, "--reload-only", "--yes", "--dir", tmp_path / "search")
+    with proof.running() as process:
+        proof.wait_for(process, "current: ")
+        for other in (second, (*search, "--journal", proof.journal)):
+            done = run(*other)
+            assert done.exit_code == 4, done.output
+            assert "another proof or search changes settings on this server now" in done.stderr
+        process.send_signal(signal.SIGTERM)
+        proof.rest(process)
+    assert process.returncode == 130
+    assert proof.as_it_was(), proof.said
+
+
 def test_a_database_of_another_machines_proof_is_only_named(proof: Proof, tmp_path: Path) -> None:
     mark = "mrtuner proof, pid 1 on elsewhere since 2026-01-01T00:00:00+00:00; may be dropped"
     sql(

@@ -3,23 +3,75 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from signal import SIGHUP, SIGINT, SIGTERM
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from mrtuner.answers.recorded import Tell, silent
-from mrtuner.errors import MrTunerError, NotPutBack
+from mrtuner.errors import MrTunerError, NotPutBack, Refused
 
 if TYPE_CHECKING:
     from mrtuner.bench.proof import RunningServer
     from mrtuner.change.journal import Journal
     from mrtuner.change.settings.apply import Restart, SettingsPlan, Wanted
+    from mrtuner.postgres.connect import Connection
 
 CURRENT: Final = "current"
 ADVISED: Final = "advised"
 _STILL: Final = "still restoring everything; interrupt again to stop halfway"
+#: The server, too, notices within seconds that we are gone, and releases our lock.
+_KEPT_ALIVE: Final = {
+    "tcp_keepalives_idle": 5, "tcp_keepalives_interval": 1, "tcp_keepalives_count": 5,
+}  # fmt: skip
+
+
+class Alone:
+    """Keeps other proofs and searches off a server: a session holds a lock until the block ends.
+
+    With two, each would take what the other tries for what was there before.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._session: Connection | None = None
+
+    def __enter__(self) -> Self:
+        self.hold()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._session is not None:
+            self._session.close()
+
+    def hold(self) -> None:
+        """Take the lock unless we have it: a session ends with its server. Refused if taken."""
+        from mrtuner.change.settings import live
+        from mrtuner.change.settings.settings_transaction import alive
+        from mrtuner.postgres.connect import connect, translated
+
+        if self._session is not None and alive(self._session):
+            return
+        self.__exit__()
+        self._session = session = connect(self._dsn)
+        try:
+            with translated():
+                if session.info.server_version >= 140000:  # it is idle for a whole window
+                    session.execute("SET idle_session_timeout = 0")
+                for name, seconds in _KEPT_ALIVE.items():
+                    session.execute(f"SET {name} = {seconds}")
+            live.lock(session, live.SEARCHING)
+        except Refused:
+            self.__exit__()
+            raise Refused(
+                "another proof or search changes settings on this server now",
+                "Wait until it has ended.",
+            ) from None
+
+    def let_go(self) -> None:
+        """Give up the lock until `hold`: a smart shutdown waits until all sessions have ended."""
+        self.__exit__()
 
 
 class Sides:
@@ -41,10 +93,11 @@ class Sides:
         repair: str | None = None,  # command that restores what we could not; None: say nothing
         often: bool = False,  # restored so often that it is not told each time
         patience: float = 0.0,  # how long a server that does not answer is tried again [s]
+        alone: Alone | None = None,  # held from one switch to the next
     ) -> None:
         self.dsn, self.wanted, self.journal, self.restart = dsn, wanted, journal, restart
         self.fits, self.tell, self.repair, self.often = fits, tell, repair, often
-        self.patience = patience
+        self.patience, self.alone = patience, alone
         self.changed = False
         self._server: str | None = None  # known once the block has begun
         self._end = FinishPuttingBack(lambda: tell(_STILL))
@@ -66,24 +119,37 @@ class Sides:
 
     def as_they_were(self) -> None:
         """Restore the settings, or start afresh if they are in force already."""
-        if not self.changed:
-            self._start_afresh()
-            return
         from mrtuner.change.settings.apply import undo
 
-        undo(self.dsn, self.journal, restart=self.restart, fits=self.fits, proof=True)
-        self.changed = False
+        with self._switching():
+            if not self.changed:
+                self._start_afresh()
+                return
+            undo(self.dsn, self.journal, restart=self.restart, fits=self.fits, proof=True)
+            self.changed = False
 
     def as_advised(self) -> None:
         """Put the advice into force, or start afresh if it is in force already."""
-        if self.changed:
-            self._start_afresh()
-            return
         from mrtuner.change.settings.apply import apply
 
-        self.plan = self._planned()
-        apply(self.dsn, self.plan, self.journal, restart=self.restart, fits=self.fits, proof=True)
-        self.changed = True
+        with self._switching():
+            if self.changed:
+                self._start_afresh()
+                return
+            self.plan = self._planned()
+            apply(
+                self.dsn, self.plan, self.journal, restart=self.restart, fits=self.fits, proof=True
+            )
+            self.changed = True
+
+    @contextmanager
+    def _switching(self) -> Iterator[None]:
+        """Let others wait while we change sides; a restart finds no session of ours."""
+        if self.alone is not None and self.restarts:
+            self.alone.let_go()
+        yield
+        if self.alone is not None:
+            self.alone.hold()
 
     def _planned(self) -> SettingsPlan:
         from mrtuner.change.settings.apply import plan
@@ -123,6 +189,8 @@ class Sides:
             if self.left:
                 if not self.often:
                     self.tell("restoring the settings")
+                if self.alone is not None and self.restarts:
+                    self.alone.let_go()
                 self._put_back()
         except BaseException:
             self._say_left()
