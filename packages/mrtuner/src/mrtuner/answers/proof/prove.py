@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
 from mrtuner.answers.proof.loads import Question, Wish, ask
-from mrtuner.answers.proof.sides import Alone, Sides
+from mrtuner.answers.proof.sides import Alone, Sides, refuse_left
 from mrtuner.answers.recorded import Tell, silent
 from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.errors import MissingPart, MrTunerError
@@ -64,8 +64,8 @@ def prove(
     that does it. `machine` are inputs of `tune`.
 
     Raises:
-        Refused: the load would write to the user's data, a side is less durable, or
-            another proof or search changes this server.
+        Refused: the load would write to the user's data, a side is less durable, another proof
+            or search changes this server, or a killed one's settings are in force.
         MissingPart: there is no pgbench or no scipy, or a permission is missing.
         MrTunerError: a run failed.
     """
@@ -74,6 +74,7 @@ def prove(
     wish = wish or Wish()
     wish.check(dsn)
     with Alone(dsn) as alone:
+        refuse_left(dsn, journal)
         tuning = tune(dsn, **machine)
         compared = _compared(tuning, restart, tell)
         if not compared:

@@ -74,6 +74,20 @@ class Alone:
         self.__exit__()
 
 
+def refuse_left(dsn: str, journal: Journal) -> None:
+    """Raise Refused if a measurement's settings are in force: nothing may be built on them."""
+    from mrtuner.change.settings.live import identify
+    from mrtuner.postgres.connect import connect
+
+    with connect(dsn) as connection:
+        left = journal.measured(identify(connection).server)
+    if left is not None:
+        raise Refused(
+            f"a proof or search has put settings into force: {', '.join(left.names)}",
+            "Wait until it has ended. If it was killed, take them back: mrtuner undo DSN --proof.",
+        )
+
+
 class Sides:
     """Switches a server between both sides; leaving the block restores it.
 
