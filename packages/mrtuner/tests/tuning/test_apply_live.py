@@ -235,8 +235,10 @@ def test_no_file_of_the_journal_holds_the_password_of_primary_conninfo(bench: Be
 def test_a_password_in_the_include_file_is_refused_before_the_journal_sees_it(
     bench: Bench, conf_dir: Path
 ) -> None:
-    (conf_dir / "mrtuner.conf").write_text("primary_conninfo = 'password=hunter2'\n")
-    with pytest.raises(Refused, match="sets primary_conninfo, which may hold a password"):
+    (conf_dir / "mrtuner.conf").write_text(
+        "primary_conninfo = 'password=hunter2'\nanon.salt = 'hunter2'\n"
+    )
+    with pytest.raises(Refused, match=r"sets anon\.salt, primary_conninfo, which may hold a pass"):
         apply(bench.dsn, bench.plan(), bench.journal, conf_dir=conf_dir)
     assert b"hunter2" not in bench.journal.path.read_bytes()
 

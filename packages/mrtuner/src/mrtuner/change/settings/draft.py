@@ -25,7 +25,7 @@ from mrtuner.postgres.conf_file import (
     with_entries,
     with_unit,
 )
-from mrtuner.postgres.secret_settings import SECRET
+from mrtuner.postgres.secret_settings import is_secret
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -128,7 +128,7 @@ def _include_draft(who: Identity, plan: SettingsPlan, restarts: bool, conf_dir: 
 def include_text(file: Path) -> str | None:
     """The include file's text, journalled to restore it exactly; None if there is no file."""
     text = read_text(file)
-    if secret := sorted(SECRET.intersection(entries(text or ""))):
+    if secret := sorted(filter(is_secret, entries(text or ""))):
         raise Refused(
             f"{file} sets {', '.join(secret)}, which may hold a password",
             "Move that line to another file: the journal stores the whole of this one.",

@@ -14,7 +14,7 @@ from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 from mrtuner.postgres.conf_file import number, same_value, with_unit
 from mrtuner.postgres.model import FOLLOW_PRIMARY, Override, Pending, Server, Setting
-from mrtuner.postgres.secret_settings import SECRET
+from mrtuner.postgres.secret_settings import is_secret
 
 #: Origins that show a session's own value, hiding the one from the files.
 _OF_A_SESSION: Final = frozenset({"role", "database", "client", "session"})
@@ -83,6 +83,8 @@ class SettingsPlan:
 
 
 _PRIMARY_FIRST: Final = "Change the primary first, or leave this setting out."
+#: Instead of a value that may be a secret.
+HIDDEN: Final = "(not shown)"
 
 
 def plan(server: Server, wanted: Sequence[Wanted]) -> SettingsPlan:
@@ -113,11 +115,13 @@ def _pending(server: Server, written: Collection[str]) -> Iterator[PendingSettin
         if setting is not None and one.name not in written:
             before = with_unit(setting.setting, setting.vartype, setting.unit)
             yield PendingSetting(name=one.name, before=before, value=_value_to_come(one, setting))
+            if is_secret(one.name):
+                before = HIDDEN
 
 
 def _value_to_come(one: Pending, setting: Setting) -> str:
-    if one.name in SECRET:
-        return "(not shown)"
+    if is_secret(one.name):
+        return HIDDEN
     if one.removed:
         default = with_unit(setting.boot_val or "", setting.vartype, setting.unit)
         return f"{default} (its default)".lstrip()
@@ -125,7 +129,7 @@ def _value_to_come(one: Pending, setting: Setting) -> str:
 
 
 def _shown(wanted: Wanted) -> str:
-    return "(not shown)" if wanted.name.lower() in SECRET else wanted.value
+    return HIDDEN if is_secret(wanted.name) else wanted.value
 
 
 def _elsewhere(server: Server) -> str | None:
@@ -160,7 +164,7 @@ def _why_left_alone(server: Server, wanted: Wanted) -> str | None:
 def _why_not_ours(setting: Setting) -> str | None:
     if setting.context == "internal":
         return "it is fixed when the server is built or initialised"
-    if setting.name in SECRET:  # the journal stores what is written
+    if is_secret(setting.name):  # the journal stores what is written
         return "it may contain a password, which the journal would store: set it with ALTER SYSTEM"
     if setting.origin == "command line":
         return "it is set on the command line, which overrides every file"
