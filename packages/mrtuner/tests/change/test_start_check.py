@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,31 @@ def test_what_a_role_may_not_see_is_listed_as_not_checked(server: Cluster) -> No
     assert "whether there is a file for no_such_library (shared_preload_libraries)" in (
         found.unchecked
     )
+
+
+def test_no_command_line_of_a_trial_start_has_a_secret(new_cluster: NewCluster) -> None:
+    """In 13, restore_command is read at the start, and so part of a trial."""
+    cluster = new_cluster(13, {"restore_command": "KEY=hunter2 fetch %f %p"})
+    seen, ended = list[str](), threading.Event()
+    watching = threading.Thread(target=_watch, args=(ended, seen))
+    watching.start()
+    try:
+        assert why(cluster, {"max_connections": "120"}) == []
+    finally:
+        ended.set()
+        watching.join()
+    assert any("max_connections=120" in line for line in seen)
+    assert [line for line in seen if "hunter2" in line] == []
+
+
+def _watch(ended: threading.Event, seen: list[str]) -> None:
+    """Collect the command lines of trial starts, as every user of the machine can."""
+    while not ended.wait(0.02):
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                line = process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if "--single" in line:
+                    seen.append(line)
 
 
 @pytest.mark.parametrize("major", [13, 18])
