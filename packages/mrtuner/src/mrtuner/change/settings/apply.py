@@ -135,7 +135,8 @@ def undo(
         wanted, mixture = undo_draft(conn, who, done, restart, force)
         _refuse_mixture(mixture, fits)
         start = start_after(conn, wanted)
-        check_start(conn, start, standbys, tries=False).refuse()  # it has run with these
+        # It has run with these, and took whom there was a place for.
+        check_start(conn, start, standbys, tries=False, room=False).refuse()
         _raise_first(standbys, raised(start), journal, at)
         change = _carry_out(dsn, journal, wanted, restart, at, conn)
     waiting = _still_waiting(dsn, done)
