@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from mrtuner.answers.recorded import Tell, silent
-from mrtuner.errors import MrTunerError, NotPutBack, Refused
+from mrtuner.errors import ApplyError, MrTunerError, NotPutBack, Refused
 
 if TYPE_CHECKING:
     from mrtuner.bench.proof import RunningServer
@@ -179,13 +179,22 @@ class Sides:
             return
         assert self.restart.run is not None  # noqa: S101 - `restarts` says so
         from mrtuner.change.settings.live import identify
-        from mrtuner.change.settings.restart import restarted
+        from mrtuner.change.settings.restart import NotAnswering, NotRestarted, restarted
+        from mrtuner.change.settings.server_log import server_log, with_log
         from mrtuner.postgres.connect import connect
 
         with connect(self.dsn) as connection:
-            before = identify(connection).started
+            before, log = identify(connection).started, server_log(connection)
             limit = self.restart.limit(connection)
-        restarted(self.dsn, self.restart.run, limit, before).close()
+        try:
+            restarted(self.dsn, self.restart.run, limit, before).close()
+        except NotRestarted as error:
+            raise ApplyError(str(error), "Correct the command that restarts the server.") from error
+        except NotAnswering as error:
+            raise ApplyError(
+                f"the server does not answer after a restart: {with_log(str(error), log)}",
+                "See its log. Start it, then run again.",
+            ) from error
 
     def __enter__(self) -> Self:
         from mrtuner.change.settings.live import identify
