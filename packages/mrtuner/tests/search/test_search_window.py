@@ -71,6 +71,9 @@ def test_a_reset_of_counters_shows_nothing() -> None:
     ("so_far", "why"),
     [
         ({"seconds": 5, "commits": 500}, None),
+    before = {(10, 1): (500.0, 900.0), (10, 2): (7.0, 9.0), (10, 3): (5.0, 5.0)}
+    after = {(10, 1): (600.0, 1100.0), (10, 2): (1.0, 1.0), (10, 3): (6.0, 7.0)}
+    assert grown(before, after) == {(10, 1): (100.0, 200.0), (10, 3): (1.0, 2.0)}, "one was evicted"
         # 3 of 103 were rolled back: too few to say; 12 of 112 are 10.7 %
         ({"seconds": 1, "commits": 100, "rollbacks": 3}, None),
         ({"seconds": 1, "commits": 100, "rollbacks": 12}, "10.7% of its transactions were rolled"),
@@ -95,7 +98,7 @@ def test_transactions_are_counted_where_statements_are_not() -> None:
     few = replace(COUNTED, seconds=3, commits=120)
     assert trip(COUNTED, few) == "its throughput fell to 40% of the untouched server's"
     assert trip(COUNTED, replace(few, commits=160)) is None
-    assert trip(QUIET, few) is None, "calls are not compared with transactions"
+    assert trip(QUIET, few) == trip(COUNTED, few), "where the calls are lost, transactions count"
 
 
 def test_throughput_is_that_of_calls_which_are_counted_at_once() -> None:

@@ -30,11 +30,11 @@ def trip(untouched: Window, now: Window) -> str | None:
     share = untouched.rollbacks / before if before else 0.0
     if now.rollbacks >= _FEW_ROLLBACKS and now.rollbacks > (share + _ROLLBACKS) * ended:
         return f"{now.rollbacks / ended:.1%} of its transactions were rolled back"
-    expected = untouched.throughput * now.seconds
-    alike = (untouched.statements is None) is (now.statements is None)
-    told = alike and now.seconds >= _REPORTED_S and expected >= _FEW
-    if told and now.work < _COLLAPSED * expected:
-        return f"its throughput fell to {now.work / expected:.0%} of the untouched server's"
+    counted = untouched.statements is not None and now.statements is not None
+    usual, done = (one.work if counted else one.commits for one in (untouched, now))
+    expected = usual / untouched.seconds * now.seconds
+    if now.seconds >= _REPORTED_S and expected >= _FEW and done < _COLLAPSED * expected:
+        return f"its throughput fell to {done / expected:.0%} of the untouched server's"
     if now.work >= _FEW:
         rates = speeds([untouched, now])
         if rates is not None and rates[0] > _SLOWER * rates[1]:

@@ -39,6 +39,10 @@ _ANSWER_S: Final = 5
 PATIENCE: Final = 600.0
 #: Whoever shut the server down, or ended our session, is no sign of harm by what is tried.
 _BY_ADMINISTRATOR: Final = "57P01"
+_FEW_IN_COMMON: Final = "the statements that ran in all windows are less than half of their time"
+_EVICTED: Final = (
+    "most statements of pg_stat_statements were evicted or reset meanwhile (pg_stat_statements.max)"
+)
 _NOT_TRACKED: Final = "SELECT set_config('pg_stat_statements.track', 'none', false)"
 
 #: Puts settings into force for a block, and what was there before afterwards.
@@ -126,8 +130,9 @@ class LiveMeasurements:
             if tried.tripped is not None:
                 raced = Raced(pairs=taken, tripped=tried.tripped)
                 break
-            rates = self._rates([around[0], tried, around[-1]])
-            why = "the statements that ran in all windows are less than half of their time"
+            windows = [around[0], tried, around[-1]]
+            rates = self._rates(windows)
+            why = _EVICTED if any(one.statements is None for one in windows) else _FEW_IN_COMMON
             if rates is not None:
                 why = unlike(around, rates) or ("" if rates[1] > 0 else "nothing ended in it")
             if rates is None or why:

@@ -88,13 +88,17 @@ def unlike(around: Sequence[Window], rates: Sequence[float]) -> str | None:
 
 
 def grown(before: Statements | None, after: Statements | None) -> Statements | None:
-    """Return the statements that ran between two readings; None if they were reset or unknown."""
+    """Return the statements that ran between two readings; None if unknown, or if most were lost.
+
+    One that was evicted meanwhile and ran again has lost its count, and is left out.
+    """
     if before is None or after is None:
         return None
     moved = {
         key: (calls - before.get(key, (0.0, 0.0))[0], ms - before.get(key, (0.0, 0.0))[1])
         for key, (calls, ms) in after.items()
     }
-    if any(calls < 0 or ms < 0 for calls, ms in moved.values()):
+    lost = [key for key in before if key not in moved or min(moved[key]) < 0]
+    if 2 * len(lost) > len(before):
         return None
-    return {key: one for key, one in moved.items() if one[0] > 0 and one[1] > 0}
+    return {key: one for key, one in moved.items() if min(one) > 0}
