@@ -84,6 +84,9 @@ def test_a_reset_of_counters_shows_nothing() -> None:
         # 2 ms became 4 ms: over 1.5 times
         ({"seconds": 3, "commits": 300, "statements": {(10, 1): (100.0, 400.0),
           (10, 2): (50.0, 400.0)}}, "its statements took 2.0 times as long"),
+        # 12 of 112 elsewhere
+        ({"seconds": 3, "commits": 300, "others": (100.0, 12.0)},
+         "10.7% of the transactions of other databases were rolled back"),
         ({"seconds": 3, "commits": 300, "behind": 65.0 * MIB}, "a standby is 65 MB behind"),
         ({"seconds": 3, "commits": 300, "behind": 63.0 * MIB}, None),
     ],

@@ -26,10 +26,16 @@ def trip(untouched: Window, now: Window) -> str | None:
 
     `now` is the window so far.
     """
-    ended, before = now.commits + now.rollbacks, untouched.commits + untouched.rollbacks
-    share = untouched.rollbacks / before if before else 0.0
-    if now.rollbacks >= _FEW_ROLLBACKS and now.rollbacks > (share + _ROLLBACKS) * ended:
-        return f"{now.rollbacks / ended:.1%} of its transactions were rolled back"
+    for whose, before, after in (
+        (
+            "its transactions",
+            (untouched.commits, untouched.rollbacks),
+            (now.commits, now.rollbacks),
+        ),
+        ("the transactions of other databases", untouched.others, now.others),
+    ):
+        if (share := _failing(before, after)) is not None:
+            return f"{share:.1%} of {whose} were rolled back"
     counted = untouched.statements is not None and now.statements is not None
     usual, done = (one.work if counted else one.commits for one in (untouched, now))
     expected = usual / untouched.seconds * now.seconds
@@ -42,3 +48,11 @@ def trip(untouched: Window, now: Window) -> str | None:
     if (now.behind or 0) > (untouched.behind or 0) + _BEHIND:
         return f"a standby is {pretty_bytes(Bytes(int(now.behind or 0)))} behind in replay"
     return None
+
+
+def _failing(before: tuple[float, float], now: tuple[float, float]) -> float | None:
+    """Return the share of transactions rolled back if it rose; each is commits and rollbacks."""
+    (_, failed), ended = now, sum(now)
+    share = before[1] / sum(before) if sum(before) else 0.0
+    rose = failed >= _FEW_ROLLBACKS and failed > (share + _ROLLBACKS) * ended
+    return failed / ended if rose else None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.engine.collect import Collector, Deltas, differences, statistics
 from mrtuner.bench.engine.events import Event, Stage
+from mrtuner.bench.server.session import one_row
 from mrtuner.change.settings.restart import until_it_works
 from mrtuner.errors import ConnectError, MissingPart
 from mrtuner.postgres.connect import connect, translated
@@ -43,6 +44,10 @@ _FEW_IN_COMMON: Final = "the statements that ran in all windows are less than ha
 _EVICTED: Final = (
     "most statements of pg_stat_statements were evicted or reset meanwhile (pg_stat_statements.max)"
 )
+_OTHERS: Final = (
+    "SELECT coalesce(sum(xact_commit), 0)::float, coalesce(sum(xact_rollback), 0)::float"
+    " FROM pg_stat_database WHERE datname <> current_database()"
+)
 _NOT_TRACKED: Final = "SELECT set_config('pg_stat_statements.track', 'none', false)"
 
 #: Puts settings into force for a block, and what was there before afterwards.
@@ -56,6 +61,7 @@ class _Reading:
     at: float
     deltas: Deltas
     statements: Statements | None
+    others: tuple[float, float]  # commits and rollbacks in other databases
 
     @property
     def database(self) -> dict[str, float]:
@@ -213,7 +219,8 @@ class LiveMeasurements:
     def _read(self) -> _Reading:
         with translated():
             found = statistics(self.session)
-            return _Reading(time.monotonic(), found, self._statements())
+            others = one_row(self.session, _OTHERS)
+            return _Reading(time.monotonic(), found, self._statements(), others)
 
     def _since(self, start: _Reading) -> Window:
         now = self._read()
@@ -224,6 +231,7 @@ class LiveMeasurements:
             rollbacks=counts.get("xact_rollback", 0.0),
             statements=grown(start.statements, now.statements), behind=behind(self.session),
             lost=any(one < 0 for one in counts.values()), deltas=moved,
+            others=(now.others[0] - start.others[0], now.others[1] - start.others[1]),
         )  # fmt: skip
 
     def _statements(self) -> Statements | None:

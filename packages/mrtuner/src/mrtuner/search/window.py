@@ -34,6 +34,7 @@ class Window:
     behind: float | None = None  # bytes that the slowest standby had still to replay; None: none
     lost: bool = False  # counters were reset meanwhile
     tripped: str | None = None  # why it was ended early
+    others: tuple[float, float] = (0.0, 0.0)  # commits and rollbacks in other databases
     deltas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
