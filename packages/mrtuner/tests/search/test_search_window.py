@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mrtuner.search.guard import trip
-from mrtuner.search.window import Window, grown, speeds, unlike
+from mrtuner.search.window import Window, grown, speeds, unlike, vanished
 
 #: 1,000 transactions in 10 s; a statement of 2 ms was called 500 times, one of 4 ms 250 times.
 QUIET = Window(
@@ -37,6 +37,16 @@ def test_other_statements_in_a_window_leave_the_speed_unknown() -> None:
     assert speeds([QUIET, replace(QUIET, statements=None), QUIET]) is None
 
 
+def test_a_statement_that_no_longer_ends_in_a_window_is_no_gain() -> None:
+    """It has 300 of 2,300 ms around the tried window, 13 %; 200 of 2,200 ms are 9 %."""
+    for ms, why in ((300.0, "statements with 13% of the time of the windows"), (200.0, "")):
+        around = replace(QUIET, statements={**(QUIET.statements or {}), (10, 3): (2.0, ms)})
+        assert speeds([around, QUIET, around]) == pytest.approx([375, 375, 375])
+        assert (vanished([around, QUIET, around]) or "").startswith(why)
+        assert bool(vanished([around, QUIET, around])) is bool(why)
+        assert vanished([around, around, around]) is None
+
+
 @pytest.mark.parametrize(
     ("commits", "after", "why"),
     [
@@ -61,6 +71,9 @@ def test_a_reset_of_counters_shows_nothing() -> None:
     )
     assert grown({(10, 1): (500.0, 9.0)}, {(10, 1): (3.0, 1.0)}) is None
     assert grown(None, {}) is None
+    before = {(10, 1): (500.0, 900.0), (10, 2): (7.0, 9.0), (10, 3): (5.0, 5.0)}
+    after = {(10, 1): (600.0, 1100.0), (10, 2): (1.0, 1.0), (10, 3): (6.0, 7.0)}
+    assert grown(before, after) == {(10, 1): (100.0, 200.0), (10, 3): (1.0, 2.0)}, "one was evicted"
     assert grown({(10, 1): (5.0, 9.0)}, {(10, 1): (8.0, 12.0), (10, 2): (1.0, 2.0)}) == {
         (10, 1): (3.0, 3.0),
         (10, 2): (1.0, 2.0),
@@ -71,9 +84,6 @@ def test_a_reset_of_counters_shows_nothing() -> None:
     ("so_far", "why"),
     [
         ({"seconds": 5, "commits": 500}, None),
-    before = {(10, 1): (500.0, 900.0), (10, 2): (7.0, 9.0), (10, 3): (5.0, 5.0)}
-    after = {(10, 1): (600.0, 1100.0), (10, 2): (1.0, 1.0), (10, 3): (6.0, 7.0)}
-    assert grown(before, after) == {(10, 1): (100.0, 200.0), (10, 3): (1.0, 2.0)}, "one was evicted"
         # 3 of 103 were rolled back: too few to say; 12 of 112 are 10.7 %
         ({"seconds": 1, "commits": 100, "rollbacks": 3}, None),
         ({"seconds": 1, "commits": 100, "rollbacks": 12}, "10.7% of its transactions were rolled"),
@@ -87,6 +97,10 @@ def test_a_reset_of_counters_shows_nothing() -> None:
         # 12 of 112 elsewhere
         ({"seconds": 3, "commits": 300, "others": (100.0, 12.0)},
          "10.7% of the transactions of other databases were rolled back"),
+        # 1.5 times 1 s, and 5 s
+        ({"seconds": 3, "commits": 300, "overdue": [(6.4, 1.0)]}, None),
+        ({"seconds": 3, "commits": 300, "overdue": [(6.4, 1.0), (6.6, 1.0)]},
+         "a statement has run for 7 s, and never took more than 1.0 s"),
         ({"seconds": 3, "commits": 300, "behind": 65.0 * MIB}, "a standby is 65 MB behind"),
         ({"seconds": 3, "commits": 300, "behind": 63.0 * MIB}, None),
     ],

@@ -17,6 +17,8 @@ _REPORTED_S: Final = 2.0
 #: Rollbacks: this share more than before, and so many.
 _ROLLBACKS, _FEW_ROLLBACKS = 0.01, 10
 _SLOWER: Final = 1.5
+#: A statement that still runs may take so much longer [s] than 1.5 times what it ever took.
+_PATIENCE_S: Final = 5.0
 _COLLAPSED: Final = 0.5
 _BEHIND: Final = Bytes(64 * MiB)
 
@@ -45,6 +47,9 @@ def trip(untouched: Window, now: Window) -> str | None:
         rates = speeds([untouched, now])
         if rates is not None and rates[0] > _SLOWER * rates[1]:
             return f"its statements took {rates[0] / rates[1]:.1f} times as long"
+    for age, longest in now.overdue:
+        if age > _SLOWER * longest + _PATIENCE_S:
+            return f"a statement has run for {age:.0f} s, and never took more than {longest:.1f} s"
     if (now.behind or 0) > (untouched.behind or 0) + _BEHIND:
         return f"a standby is {pretty_bytes(Bytes(int(now.behind or 0)))} behind in replay"
     return None

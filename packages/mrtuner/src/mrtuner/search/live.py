@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +23,7 @@ from mrtuner.postgres.named_queries import Reader, rows_of
 from mrtuner.search.guard import trip
 from mrtuner.search.profile import Seen, evidence
 from mrtuner.search.race import Raced, throttled
-from mrtuner.search.window import Statements, Window, grown, speeds, unlike
+from mrtuner.search.window import Statements, Window, grown, speeds, unlike, vanished
 from mrtuner.stats.comparison import FEWEST_BLOCKS, Pair, Verdict, compare
 from mrtuner.wording import plural
 
@@ -140,7 +140,10 @@ class LiveMeasurements:
             rates = self._rates(windows)
             why = _EVICTED if any(one.statements is None for one in windows) else _FEW_IN_COMMON
             if rates is not None:
-                why = unlike(around, rates) or ("" if rates[1] > 0 else "nothing ended in it")
+                why = (
+                    unlike(around, rates) or vanished(windows)
+                    or ("" if rates[1] > 0 else "nothing ended in it")
+                )  # fmt: skip
             if rates is None or why:
                 unknown.append(why)
             else:
@@ -176,17 +179,18 @@ class LiveMeasurements:
             guard = None  # there is nothing to take back
         if self.session.closed:
             self.session = until_it_works(self._opened, PATIENCE)
+        began = time.monotonic()
         with self.trying(side):
             try:
-                return self._measured(guard, seen)
+                return self._measured(guard, seen, began)
             except ConnectError as error:
                 if guard is None or _by_administrator(error):
                     raise
                 why = f"the server could not be watched: {error.message}"
                 return Window(seconds=0.0, commits=0.0, rollbacks=0.0, tripped=why)
 
-    def _measured(self, guard: Window | None, seen: list[Seen] | None) -> Window:
-        early = self._until(self.schedule.warmup, self._read(), guard)
+    def _measured(self, guard: Window | None, seen: list[Seen] | None, began: float) -> Window:
+        early = self._until(self.schedule.warmup, self._read(), guard, began)
         if early is not None:
             return early
         collector = Collector(self.dsn, self.postmaster, None)
@@ -194,7 +198,7 @@ class LiveMeasurements:
             collector.start()
         try:
             start = self._read()
-            early = self._until(self.schedule.window, start, guard)
+            early = self._until(self.schedule.window, start, guard, began)
             window = early or self._since(start)
         finally:
             collected = collector.finish()
@@ -203,13 +207,18 @@ class LiveMeasurements:
             seen.append(_seen(window, collected.waits, collected.series if local else {}))
         return window
 
-    def _until(self, seconds: float, start: _Reading, guard: Window | None) -> Window | None:
-        """Wait so long; return the window so far if its guard trips before."""
+    def _until(
+        self, seconds: float, start: _Reading, guard: Window | None, began: float
+    ) -> Window | None:
+        """Wait so long; return the window so far if its guard trips before.
+
+        `began`: a moment before the settings came into force.
+        """
         while (left := start.at + seconds - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_S))
             if guard is None:
                 continue
-            now = self._since(start)
+            now = replace(self._since(start), overdue=self._overdue(began))
             if (why := trip(guard, now)) is not None:
                 return Window(
                     seconds=now.seconds, commits=now.commits, rollbacks=now.rollbacks, tripped=why
@@ -233,6 +242,15 @@ class LiveMeasurements:
             lost=any(one < 0 for one in counts.values()), deltas=moved,
             others=(now.others[0] - start.others[0], now.others[1] - start.others[1]),
         )  # fmt: skip
+
+    def _overdue(self, began: float) -> list[tuple[float, float]]:
+        version = self.session.info.server_version
+        if not self.by_statements or version < 140000:
+            return []
+        with translated():
+            seconds = [time.monotonic() - began]
+            rows = rows_of(self.session, "statements_overdue", version, seconds)
+        return [(row["age"], row["longest"]) for row in rows]
 
     def _statements(self) -> Statements | None:
         if not self.by_statements:

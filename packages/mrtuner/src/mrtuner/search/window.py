@@ -15,6 +15,8 @@ from typing import Final
 UNLIKE: Final = 0.10
 #: The statements that ran in all windows must have so much of the time of each.
 _COMMON: Final = 0.5
+#: Statements of both untouched windows that did not end in the tried one: so much of the time.
+_VANISHED: Final = 0.10
 #: Backends report to pg_stat_database about once a second, often all at once: in windows shorter
 #: than this [s], that second alone makes them unlike, if nothing else is counted.
 SHORTEST_BY_TRANSACTIONS: Final = 20
@@ -35,6 +37,8 @@ class Window:
     lost: bool = False  # counters were reset meanwhile
     tripped: str | None = None  # why it was ended early
     others: tuple[float, float] = (0.0, 0.0)  # commits and rollbacks in other databases
+    #: Statements that run for longer than they ever took, and what they took at most [s].
+    overdue: Sequence[tuple[float, float]] = ()
     deltas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
@@ -71,6 +75,22 @@ def speeds(windows: Sequence[Window]) -> list[float] | None:
         1000 * calls / sum(weight * one[key][1] / one[key][0] for key, weight in weights.items())
         for one in seen
     ]
+
+
+def vanished(windows: Sequence[Window]) -> str | None:
+    """Return why a window between two untouched ones shows nothing; None if it may show something.
+
+    A statement counts when it ends: one that became so slow that none ended is not slow but absent.
+    """
+    first, tried, last = (one.statements or {} for one in windows)
+    absent = (first.keys() & last.keys()) - tried.keys()
+    share = max(
+        sum(one[key][1] for key in absent) / (sum(ms for _, ms in one.values()) or 1.0)
+        for one in (first, last)
+    )
+    if share <= _VANISHED:
+        return None
+    return f"statements with {share:.0%} of the time of the windows around it did not end in it"
 
 
 def unlike(around: Sequence[Window], rates: Sequence[float]) -> str | None:
