@@ -415,6 +415,21 @@ def test_a_broken_configuration_file_is_not_built_upon(make: Make, restarts: boo
     assert_at_start(bench)
 
 
+def test_an_entry_that_could_not_be_put_back_is_not_replaced(bench: Bench) -> None:
+    """ALTER SYSTEM takes no such value; a hand that edits the file does."""
+    auto = bench.cluster.data / "postgresql.auto.conf"
+    auto.write_text(auto.read_text().replace("'8MB'", "'8 Mb'"))
+    with pytest.raises(Refused, match="sets work_mem to what could not be restored") as refused:
+        bench.apply()
+    assert refused.value.hint == "Remove it first: ALTER SYSTEM RESET work_mem."
+    assert bench.journal.changes() == ()
+    assert bench.entries() == ["work_mem = '8 Mb'"]
+    bench.sql("ALTER SYSTEM RESET work_mem")
+    assert bench.apply().result == "applied"
+    assert undo(bench.dsn, bench.journal).result == "undone"
+    assert bench.entries() == []
+
+
 def test_what_has_changed_since_the_plan_is_noticed(bench: Bench) -> None:
     made = bench.plan()
     bench.sql("ALTER SYSTEM SET work_mem = '9MB'", "SELECT pg_reload_conf()")

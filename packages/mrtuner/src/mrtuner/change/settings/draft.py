@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mrtuner.change.record import Change, ParameterChange
 from mrtuner.change.settings import live
 from mrtuner.change.settings.data_directory import belongs_to, read_text, runs_here
-from mrtuner.change.settings.file_errors import refuse_broken_files
+from mrtuner.change.settings.file_errors import refuse_broken_entries, refuse_broken_files
 from mrtuner.change.settings.live import AUTO_CONF, Identity, InForce
 from mrtuner.change.settings.next_start import NextStart, next_start, written
 from mrtuner.change.settings.plan import SettingsPlan, SettingStep
@@ -46,6 +46,7 @@ def draft(
     _refuse_stale(plan, rows, written(conn, names))
     if conf_dir is not None:
         return _include_draft(who, plan, restarts, conf_dir)
+    refuse_broken_entries(conn, names)
     before = entries_now(conn, rows)
     return by_alter_system(conn, who, _entries(plan, before), restarts)
 
