@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
 from mrtuner.answers.proof.loads import Question, Wish, ask
-from mrtuner.answers.proof.sides import Alone, Sides, refuse_left
+from mrtuner.answers.proof.sides import Alone, Sides, refuse_edits, refuse_left
 from mrtuner.answers.recorded import Tell, silent
 from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.errors import MissingPart, MrTunerError
@@ -65,7 +65,8 @@ def prove(
 
     Raises:
         Refused: the load would write to the user's data, a side is less durable, another proof
-            or search changes this server, or a killed one's settings are in force.
+            or search changes this server, a killed one's settings are in force, or what others
+            wrote is not yet.
         MissingPart: there is no pgbench or no scipy, or a permission is missing.
         MrTunerError: a run failed.
     """
@@ -75,6 +76,7 @@ def prove(
     wish.check(dsn)
     with Alone(dsn) as alone:
         refuse_left(dsn, journal)
+        refuse_edits(dsn)
         tuning = tune(dsn, **machine)
         compared = _compared(tuning, restart, tell)
         if not compared:

@@ -88,6 +88,20 @@ def refuse_left(dsn: str, journal: Journal) -> None:
         )
 
 
+def refuse_edits(dsn: str) -> None:
+    """Raise Refused if others wrote settings that our reload would put into force unseen."""
+    from mrtuner.change.settings.next_start import unloaded
+    from mrtuner.postgres.connect import connect
+
+    with connect(dsn) as connection:
+        found = [f"{one.name} = {one.value}" for one in unloaded(connection)]
+    if found:
+        raise Refused(
+            f"the configuration files were changed and not reloaded: {', '.join(found)}",
+            "Reload first if that is wanted (SELECT pg_reload_conf()), or take it back.",
+        )
+
+
 class Sides:
     """Switches a server between both sides; leaving the block restores it.
 
@@ -150,6 +164,7 @@ class Sides:
             if self.changed:
                 self._start_afresh()
                 return
+            refuse_edits(self.dsn)
             self.plan = self._planned()
             apply(
                 self.dsn, self.plan, self.journal, restart=self.restart, fits=self.fits, proof=True

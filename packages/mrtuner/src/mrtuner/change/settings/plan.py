@@ -55,11 +55,11 @@ class LeftAlone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSetting:
-    """An earlier change, no part of this one, that the next restart puts into force as well."""
+    """An earlier change, no part of this one, that comes into force as well."""
 
     name: Annotated[str, Doc("the parameter")]
     before: Annotated[str, Doc("the value in force")]
-    value: Annotated[str, Doc("the value after the restart")]
+    value: Annotated[str, Doc("the value to come")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,8 @@ class SettingsPlan:
     steps: tuple[SettingStep, ...]
     left_alone: tuple[LeftAlone, ...] = ()
     refused: tuple[LeftAlone, ...] = ()  # unsafe here: if there is any, nothing is applied
-    pending: tuple[PendingSetting, ...] = ()  # made earlier, by anyone
+    pending: tuple[PendingSetting, ...] = ()  # made earlier, by anyone; for the next restart
+    reloaded: tuple[PendingSetting, ...] = ()  # as well, for the next reload
     unchecked: tuple[str, ...] = ()  # what nobody could find out about the next start
     elsewhere: str | None = None  # how settings are changed here, if not by us
 
@@ -82,9 +83,9 @@ class SettingsPlan:
         return tuple(step for step in self.steps if step.restart)
 
 
-_PRIMARY_FIRST: Final = "Change the primary first, or leave this setting out."
 #: Instead of a value that may be a secret.
 HIDDEN: Final = "(not shown)"
+_PRIMARY_FIRST: Final = "Change the primary first, or leave this setting out."
 
 
 def plan(server: Server, wanted: Sequence[Wanted]) -> SettingsPlan:
@@ -114,9 +115,9 @@ def _pending(server: Server, written: Collection[str]) -> Iterator[PendingSettin
         setting = server.settings.get(one.name)
         if setting is not None and one.name not in written:
             before = with_unit(setting.setting, setting.vartype, setting.unit)
-            yield PendingSetting(name=one.name, before=before, value=_value_to_come(one, setting))
             if is_secret(one.name):
                 before = HIDDEN
+            yield PendingSetting(name=one.name, before=before, value=_value_to_come(one, setting))
 
 
 def _value_to_come(one: Pending, setting: Setting) -> str:
