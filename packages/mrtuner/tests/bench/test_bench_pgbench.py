@@ -11,6 +11,7 @@ import pytest
 from conftest import PASSWORD, NewCluster
 
 from mrtuner.bench.load.pgbench import Load, find_pgbench, initialise, run, try_out
+from mrtuner.cli.common.change import undo_command
 from mrtuner.errors import MissingPart, MrTunerError, UsageError
 from mrtuner.postgres.binaries import Binaries
 from mrtuner.postgres.cluster import Cluster
@@ -173,9 +174,13 @@ def test_a_connection_string_that_cannot_be_read_is_not_quoted(program: Path) ->
     assert failure.value.__cause__ is None
 
 
-def test_other_secrets_are_refused(program: Path) -> None:
-    with pytest.raises(UsageError, match="sslpassword"):
-        run("host=h sslpassword=x", Load(seconds=1), TPCB, program=program)
+@pytest.mark.parametrize("name", ["sslpassword", "scram_client_key"])
+def test_other_secrets_are_refused(name: str, program: Path) -> None:
+    if psycopg.pq.version() < 180000 and name.startswith("scram"):
+        pytest.skip("this libpq does not know the keyword")
+    with pytest.raises(UsageError, match=f"{name} cannot be passed to pgbench"):
+        run(f"host=h {name}=x", Load(seconds=1), TPCB, program=program)
+    assert "hunter2" not in undo_command(f"host=h user=u {name}=hunter2", "never", None)
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:

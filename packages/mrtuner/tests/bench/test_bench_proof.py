@@ -207,15 +207,19 @@ def test_a_database_that_no_proof_made_is_not_touched(dsn: str, program: Path, n
     assert name in databases(dsn)
 
 
-def test_what_a_crash_left_behind_is_recognised_and_dropped(dsn: str, program: Path) -> None:
+def test_what_a_proof_elsewhere_may_be_using_is_not_dropped(dsn: str, program: Path) -> None:
     query(dsn, "CREATE DATABASE mrtuner_proof")
     query(
         dsn, "COMMENT ON DATABASE mrtuner_proof IS 'mrtuner proof, pid 1 on elsewhere since then'"
     )
     query(dsn, "CREATE DATABASE mrtuner_proof_run")
-    record = prove(two_variants(dsn), program)
-    assert sum("which an earlier proof left behind" in note for note in record.notes) == 2
-    assert not {"mrtuner_proof", "mrtuner_proof_run"} & databases(dsn)
+    with pytest.raises(Refused, match="may be using database mrtuner_proof") as refused:
+        prove(two_variants(dsn), program)
+    assert refused.value.hint is not None
+    assert refused.value.hint.endswith(
+        'DROP DATABASE "mrtuner_proof_run"; DROP DATABASE "mrtuner_proof";'
+    )
+    assert {"mrtuner_proof", "mrtuner_proof_run"} <= databases(dsn)
 
 
 def test_databases_are_dropped_after_an_error(dsn: str, program: Path) -> None:
@@ -303,7 +307,8 @@ def test_a_killed_proof_is_tidied_up_by_the_next_and_a_running_one_is_left_alone
             prove(two_variants(dsn), program)
         child.kill()
     assert {"mrtuner_proof", "mrtuner_proof_run"} <= databases(dsn)
-    prove(two_variants(dsn), program)
+    record = prove(two_variants(dsn), program)
+    assert sum("which an earlier proof left behind" in note for note in record.notes) == 2
     assert not {"mrtuner_proof", "mrtuner_proof_run"} & databases(dsn)
 
 

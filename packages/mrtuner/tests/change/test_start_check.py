@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,31 @@ def test_what_a_role_may_not_see_is_listed_as_not_checked(server: Cluster) -> No
     )
 
 
+def test_no_command_line_of_a_trial_start_has_a_secret(new_cluster: NewCluster) -> None:
+    """In 13, restore_command is read at the start, and so part of a trial."""
+    cluster = new_cluster(13, {"restore_command": "KEY=hunter2 fetch %f %p"})
+    seen, ended = list[str](), threading.Event()
+    watching = threading.Thread(target=_watch, args=(ended, seen))
+    watching.start()
+    try:
+        assert why(cluster, {"max_connections": "120"}) == []
+    finally:
+        ended.set()
+        watching.join()
+    assert any("max_connections=120" in line for line in seen)
+    assert [line for line in seen if "hunter2" in line] == []
+
+
+def _watch(ended: threading.Event, seen: list[str]) -> None:
+    """Collect the command lines of trial starts, as every user of the machine can."""
+    while not ended.wait(0.02):
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                line = process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if "--single" in line:
+                    seen.append(line)
+
+
 @pytest.mark.parametrize("major", [13, 18])
 def test_what_somebody_else_has_written_counts_if_we_restart(
     new_cluster: NewCluster, journal: Journal, major: int
@@ -157,7 +183,7 @@ def test_what_somebody_else_has_written_counts_if_we_restart(
     assert cluster.running()
 
 
-def test_an_undo_leaves_no_fewer_connections_than_sessions(
+def test_an_undo_is_not_refused_for_those_who_are_connected_now(
     new_cluster: NewCluster, journal: Journal
 ) -> None:
     cluster = new_cluster(settings={"max_connections": 10})
@@ -166,7 +192,7 @@ def test_an_undo_leaves_no_fewer_connections_than_sessions(
         made = plan(read(conn), [Wanted(name="max_connections", value="20")])
     apply(cluster.dsn(), made, journal, restart=restart)
     sessions = [connect(cluster.dsn()) for _ in range(8)]
-    with pytest.raises(Refused, match="max_connections = 10 is too low for the 8 sessions"):
-        undo(cluster.dsn(), journal, restart=restart)
+    assert undo(cluster.dsn(), journal, restart=restart).result == "undone"
+    assert sql(cluster.dsn(), "SHOW max_connections") == [("10",)]
     for session in sessions:
         session.close()

@@ -77,6 +77,18 @@ def test_a_proof_measures_both_sides_and_puts_everything_back(
     assert as_it_was(cluster.dsn())
 
 
+def test_a_restart_command_that_fails_is_quoted(new_cluster: NewCluster, tmp_path: Path) -> None:
+    cluster = new_cluster()
+    done = run("prove", cluster.dsn(), *TINY, "--server-bin", cluster.binaries.directory,
+               "--restart", "echo no such unit >&2; exit 5",
+               "--journal", tmp_path / "journal", "--yes")  # fmt: skip
+    assert done.exit_code == 1
+    assert "unexpected" not in done.stderr
+    assert "the command ended with exit code 5: no such unit" in done.stderr
+    assert "HINT: Correct the command that restarts the server." in done.stderr
+    assert as_it_was(cluster.dsn())
+
+
 def test_a_request_to_end_puts_everything_back(new_cluster: NewCluster, tmp_path: Path) -> None:
     cluster = new_cluster()
     arguments = [

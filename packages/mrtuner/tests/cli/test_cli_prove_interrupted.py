@@ -18,7 +18,11 @@ from click.testing import Result
 from conftest import NewCluster
 
 from command_line import run
+from mrtuner.change.journal import Journal
+from mrtuner.change.settings.apply import Wanted, apply, plan
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.connect import connect
+from mrtuner.postgres.read_server import read
 from mrtuner.postgres.server_user import scratch_directory
 from servers import pg_ctl, sql
 from waiting import until
@@ -232,6 +236,48 @@ def test_what_a_running_proof_uses_is_left_alone(
         assert directory.exists()
         process.send_signal(signal.SIGTERM)
         proof.rest(process)
+    assert proof.as_it_was()
+
+
+def test_a_second_proof_or_a_search_waits_whatever_its_journal(
+    proof: Proof, tmp_path: Path
+) -> None:
+    """Each would take the values of the other's side for what was there before."""
+    programs = ("--server-bin", str(proof.cluster.binaries.directory))
+    second = ("prove", proof.dsn, *TINY, *programs, "--journal", tmp_path / "other")
+    search = ("search", proof.dsn, "--reload-only", "--yes", "--dir", tmp_path / "search")
+    with proof.running() as process:
+        proof.wait_for(process, "current: ")
+        for other in (second, (*search, "--journal", proof.journal)):
+            done = run(*other)
+            assert done.exit_code == 4, done.output
+            assert "another proof or search changes settings on this server now" in done.stderr
+        process.send_signal(signal.SIGTERM)
+        proof.rest(process)
+    assert process.returncode == 130
+    assert proof.as_it_was(), proof.said
+
+
+def test_nothing_is_built_on_what_a_killed_proof_left(proof: Proof, tmp_path: Path) -> None:
+    """It would count as the user's own: as nothing to change, or as what undo restores."""
+    with Journal(proof.journal) as journal:
+        with connect(proof.dsn) as session:
+            left = plan(read(session), [Wanted(name="work_mem", value="8MB")])
+        apply(proof.dsn, left, journal, proof=True)
+    settings, keep = tmp_path / "wanted.conf", ("--journal", proof.journal)
+    settings.write_text("work_mem = 9MB\n")
+    programs = ("--server-bin", str(proof.cluster.binaries.directory))
+    for words in (
+        ("apply", proof.dsn, "--from", settings, "--yes"), ("prove", proof.dsn, *TINY, *programs),
+    ):  # fmt: skip
+        done = run(*words, *keep)
+        assert done.exit_code == 4, done.output
+        assert "a proof or search has put settings into force: work_mem" in done.stderr
+        assert "mrtuner undo DSN --proof" in done.stderr
+    assert sql(proof.dsn, "SHOW work_mem") == [("8MB",)]
+    assert run("undo", proof.dsn, "--proof", "--yes", *keep).exit_code == 0
+    assert run("apply", proof.dsn, "--from", settings, "--yes", *keep).exit_code == 0
+    assert run("undo", proof.dsn, "--yes", *keep).exit_code == 0
     assert proof.as_it_was()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from signal import SIGKILL
 
+import psycopg
 import pytest
 from click.testing import CliRunner
 from conftest import NewCluster
@@ -29,6 +30,7 @@ from mrtuner.search.race import Raced, outcome, stop
 from mrtuner.search.server import known
 from mrtuner.stats.comparison import Verdict
 from servers import binaries, sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 UNTOUCHED = {"random_page_cost": "4"}
@@ -140,6 +142,37 @@ def test_what_hurts_is_taken_back_within_seconds(server: Cluster, tmp_path: Path
     raced = Raced(pairs=(), tripped=window.tripped)
     assert stop(raced) == window.tripped
     assert outcome(raced, 4) == ("stopped", window.tripped)
+
+
+def test_a_statement_that_does_not_end_any_more_is_taken_back(
+    server: Cluster, tmp_path: Path
+) -> None:
+    """Reports of 40 ms would take 10 minutes; many more short calls go on as before."""
+    report, short = tmp_path / "report.sql", tmp_path / "short.sql"
+    report.write_text(SLEEPS, encoding="utf-8")
+    short.write_text("\\sleep 5 ms\nSELECT 1;", encoding="utf-8")
+    with Journal(tmp_path) as journal:
+        measuring = measurements(server, journal, 3)
+        with (
+            load(server, "-f", str(short)), load(server, "-f", str(report)), measuring.connected()
+        ):  # fmt: skip
+            untouched = measuring._window(UNTOUCHED, None)
+            measuring.schedule = replace(measuring.schedule, warmup=60)
+            window = measuring._window(UNTOUCHED | {"random_page_cost": "60000"}, untouched)
+    assert str(window.tripped).startswith("a statement has run for ")
+    assert shown(server, "random_page_cost") == "4"
+
+
+def test_rollbacks_in_other_databases_are_seen(server: Cluster, tmp_path: Path) -> None:
+    sql(server.dsn(), "CREATE DATABASE other")
+    with Journal(tmp_path) as journal:
+        measuring = measurements(server, journal, 3)
+        with measuring.connected():
+            start = measuring._read()
+            for _ in range(3):
+                with pytest.raises(psycopg.errors.DivisionByZero):
+                    sql(server.dsn("other"), "SELECT 1/0")
+            until(lambda: measuring._since(start).others[1] == 3)
 
 
 #: Tries a setting again and again, as a search does.

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from conftest import NewCluster
 
+from mrtuner.answers.proof.sides import Alone
 from mrtuner.answers.settings_search.own_server import SearchWish
-from mrtuner.answers.settings_search.server_in_use import Alone, Tried, _known, search_live
+from mrtuner.answers.settings_search.server_in_use import Tried, _known, search_live
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import State
 from mrtuner.change.settings.apply import Wanted, apply, plan
@@ -148,7 +149,7 @@ def test_connections_of_a_search_end_if_the_network_stalls(server: Cluster) -> N
 GIVES_UP = """
 import os, signal, sys, time
 from pathlib import Path
-from mrtuner.answers.settings_search.server_in_use import Alone, Tried, _known, search_live
+from mrtuner.answers.settings_search.server_in_use import Tried, _known, search_live
 from mrtuner.change.journal import Journal
 from mrtuner.cli.common.change import undo_command
 from mrtuner.search import live
@@ -183,11 +184,12 @@ def test_what_cannot_be_taken_back_is_once_we_have_ended(server: Cluster, tmp_pa
 def test_one_search_at_a_time_whatever_its_database(server: Cluster) -> None:
     sql(server.dsn(), "CREATE DATABASE other")
     with Alone(server.dsn()) as first:
-        with pytest.raises(Refused, match="another search"), Alone(f"{server.dsn()} dbname=other"):
+        other = f"{server.dsn()} dbname=other"
+        with pytest.raises(Refused, match="another proof or search"), Alone(other):
             pass
         server.restart()
         first.hold()
-        with pytest.raises(Refused, match="another search"), Alone(server.dsn()):
+        with pytest.raises(Refused, match="another proof or search"), Alone(server.dsn()):
             pass
     with Alone(server.dsn()):
         pass

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mrtuner.search.guard import trip
-from mrtuner.search.window import Window, grown, speeds, unlike
+from mrtuner.search.window import Window, grown, speeds, unlike, vanished
 
 #: 1,000 transactions in 10 s; a statement of 2 ms was called 500 times, one of 4 ms 250 times.
 QUIET = Window(
@@ -37,6 +37,16 @@ def test_other_statements_in_a_window_leave_the_speed_unknown() -> None:
     assert speeds([QUIET, replace(QUIET, statements=None), QUIET]) is None
 
 
+def test_a_statement_that_no_longer_ends_in_a_window_is_no_gain() -> None:
+    """It has 300 of 2,300 ms around the tried window, 13 %; 200 of 2,200 ms are 9 %."""
+    for ms, why in ((300.0, "statements with 13% of the time of the windows"), (200.0, "")):
+        around = replace(QUIET, statements={**(QUIET.statements or {}), (10, 3): (2.0, ms)})
+        assert speeds([around, QUIET, around]) == pytest.approx([375, 375, 375])
+        assert (vanished([around, QUIET, around]) or "").startswith(why)
+        assert bool(vanished([around, QUIET, around])) is bool(why)
+        assert vanished([around, around, around]) is None
+
+
 @pytest.mark.parametrize(
     ("commits", "after", "why"),
     [
@@ -61,6 +71,9 @@ def test_a_reset_of_counters_shows_nothing() -> None:
     )
     assert grown({(10, 1): (500.0, 9.0)}, {(10, 1): (3.0, 1.0)}) is None
     assert grown(None, {}) is None
+    before = {(10, 1): (500.0, 900.0), (10, 2): (7.0, 9.0), (10, 3): (5.0, 5.0)}
+    after = {(10, 1): (600.0, 1100.0), (10, 2): (1.0, 1.0), (10, 3): (6.0, 7.0)}
+    assert grown(before, after) == {(10, 1): (100.0, 200.0), (10, 3): (1.0, 2.0)}, "one was evicted"
     assert grown({(10, 1): (5.0, 9.0)}, {(10, 1): (8.0, 12.0), (10, 2): (1.0, 2.0)}) == {
         (10, 1): (3.0, 3.0),
         (10, 2): (1.0, 2.0),
@@ -81,6 +94,13 @@ def test_a_reset_of_counters_shows_nothing() -> None:
         # 2 ms became 4 ms: over 1.5 times
         ({"seconds": 3, "commits": 300, "statements": {(10, 1): (100.0, 400.0),
           (10, 2): (50.0, 400.0)}}, "its statements took 2.0 times as long"),
+        # 12 of 112 elsewhere
+        ({"seconds": 3, "commits": 300, "others": (100.0, 12.0)},
+         "10.7% of the transactions of other databases were rolled back"),
+        # 1.5 times 1 s, and 5 s
+        ({"seconds": 3, "commits": 300, "overdue": [(6.4, 1.0)]}, None),
+        ({"seconds": 3, "commits": 300, "overdue": [(6.4, 1.0), (6.6, 1.0)]},
+         "a statement has run for 7 s, and never took more than 1.0 s"),
         ({"seconds": 3, "commits": 300, "behind": 65.0 * MIB}, "a standby is 65 MB behind"),
         ({"seconds": 3, "commits": 300, "behind": 63.0 * MIB}, None),
     ],
@@ -95,7 +115,7 @@ def test_transactions_are_counted_where_statements_are_not() -> None:
     few = replace(COUNTED, seconds=3, commits=120)
     assert trip(COUNTED, few) == "its throughput fell to 40% of the untouched server's"
     assert trip(COUNTED, replace(few, commits=160)) is None
-    assert trip(QUIET, few) is None, "calls are not compared with transactions"
+    assert trip(QUIET, few) == trip(COUNTED, few), "where the calls are lost, transactions count"
 
 
 def test_throughput_is_that_of_calls_which_are_counted_at_once() -> None:

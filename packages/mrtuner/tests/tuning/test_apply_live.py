@@ -235,8 +235,10 @@ def test_no_file_of_the_journal_holds_the_password_of_primary_conninfo(bench: Be
 def test_a_password_in_the_include_file_is_refused_before_the_journal_sees_it(
     bench: Bench, conf_dir: Path
 ) -> None:
-    (conf_dir / "mrtuner.conf").write_text("primary_conninfo = 'password=hunter2'\n")
-    with pytest.raises(Refused, match="sets primary_conninfo, which may hold a password"):
+    (conf_dir / "mrtuner.conf").write_text(
+        "primary_conninfo = 'password=hunter2'\nanon.salt = 'hunter2'\n"
+    )
+    with pytest.raises(Refused, match=r"sets anon\.salt, primary_conninfo, which may hold a pass"):
         apply(bench.dsn, bench.plan(), bench.journal, conf_dir=conf_dir)
     assert b"hunter2" not in bench.journal.path.read_bytes()
 
@@ -411,6 +413,21 @@ def test_a_broken_configuration_file_is_not_built_upon(make: Make, restarts: boo
     with pytest.raises(Refused, match="no_such_parameter: unrecognized"):
         bench.apply(restart=bench.restart if restarts else NEVER)
     assert_at_start(bench)
+
+
+def test_an_entry_that_could_not_be_put_back_is_not_replaced(bench: Bench) -> None:
+    """ALTER SYSTEM takes no such value; a hand that edits the file does."""
+    auto = bench.cluster.data / "postgresql.auto.conf"
+    auto.write_text(auto.read_text().replace("'8MB'", "'8 Mb'"))
+    with pytest.raises(Refused, match="sets work_mem to what could not be restored") as refused:
+        bench.apply()
+    assert refused.value.hint == "Remove it first: ALTER SYSTEM RESET work_mem."
+    assert bench.journal.changes() == ()
+    assert bench.entries() == ["work_mem = '8 Mb'"]
+    bench.sql("ALTER SYSTEM RESET work_mem")
+    assert bench.apply().result == "applied"
+    assert undo(bench.dsn, bench.journal).result == "undone"
+    assert bench.entries() == []
 
 
 def test_what_has_changed_since_the_plan_is_noticed(bench: Bench) -> None:

@@ -106,6 +106,40 @@ def test_what_somebody_else_has_made_wait_is_named_before_anything_is_agreed_to(
     assert lines[title + 1].split() == ["max_connections:", "100", "becomes", "77"]
 
 
+def test_what_a_reload_puts_into_force_as_well_is_named_and_nothing_is_measured_with_it(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    owner = Owner(new_cluster(), tmp_path)
+    sql(
+        owner.dsn, "ALTER SYSTEM SET statement_timeout = '5s'",
+        "ALTER SYSTEM SET archive_command = 'true'",  # shown as (disabled), whatever it is
+        "ALTER SYSTEM SET ssl_passphrase_command = 'echo hunter2'",
+    )  # fmt: skip
+    asked = run("apply", owner.dsn, "--from", owner.settings, "--journal", owner.journal)
+    lines = asked.stderr.splitlines()
+    title = lines.index("not part of this plan: takes effect with a reload")
+    named = sorted(line.strip() for line in lines[title + 1 : title + 3])
+    assert named == [
+        "ssl_passphrase_command: (not shown) becomes (not shown)",
+        "statement_timeout: 0 becomes 5s",
+    ]
+    assert "archive_command" not in asked.stderr
+    measured = run("prove", owner.dsn, "--yes", "--journal", owner.journal)
+    assert measured.exit_code == 4
+    assert "changed and not reloaded: " in measured.stderr
+    assert "statement_timeout = 5s" in measured.stderr
+    assert "hunter2" not in asked.output + measured.output
+    sql(owner.dsn, "ALTER SYSTEM RESET statement_timeout")
+    owner.reload()
+    sql(owner.dsn, "ALTER SYSTEM RESET ssl_passphrase_command")
+    done = json.loads(owner.run("apply", "--json").stdout)
+    assert [one["name"] for one in done["plan"]["reloaded"]] == ["ssl_passphrase_command"]
+    sql(owner.dsn, "ALTER SYSTEM SET work_mem = '1MB'", "ALTER SYSTEM SET jit = off")
+    undone = owner.run("undo", "--force")
+    assert "jit: on becomes off" in undone.stderr
+    assert "work_mem: 16MB becomes" not in undone.stderr
+
+
 def test_an_undo_that_restarts_names_it_too(new_cluster: NewCluster, tmp_path: Path) -> None:
     owner = Owner(new_cluster(), tmp_path)
     owner.run("apply", restart=True)

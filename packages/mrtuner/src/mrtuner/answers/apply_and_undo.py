@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from mrtuner.answers.proof.sides import refuse_left
 from mrtuner.answers.recorded import Tell, silent
 from mrtuner.change.settings import apply as settings
 from mrtuner.change.settings.apply import NEVER, Outcome, Restart, SettingsPlan, Standby, Wanted
@@ -71,11 +72,13 @@ def apply(
     raise, or, which `asks` announces, return a way to restart. `machine` are inputs of `tune`.
 
     Raises:
-        Refused: a plan gets worse and `accept_worse_plans` is not set, or the change is unsafe.
+        Refused: a plan gets worse and `accept_worse_plans` is not set, the change is unsafe, or a
+            proof's or search's settings are in force.
         MissingPart: a permission is missing.
         ApplyError: the change failed; the settings were restored unless the message says otherwise.
     """
     recovered = settings.finish_or_revert_settings(dsn, journal, restart=restart, at=at)
+    refuse_left(dsn, journal)
     tuning = tune(dsn, **machine)
     assert tuning.server is not None  # noqa: S101 - a dsn was given
     steps = settings.plan(tuning.server, changes.wanted(tuning) if wanted is None else wanted)

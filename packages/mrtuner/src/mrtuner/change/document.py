@@ -35,7 +35,12 @@ class ChangePlan(Struct, kw_only=True):
     refused: Annotated[
         list[SettingNotWritten], Doc("what would be unsafe; if there is any, nothing is written")
     ]
-    pending: Annotated[list[PendingSetting], Doc("changes made earlier, by anyone")]
+    pending: Annotated[
+        list[PendingSetting], Doc("changes made earlier, by anyone, for the next restart")
+    ]
+    reloaded: Annotated[
+        list[PendingSetting], Doc("changes of others in the files, for the next reload")
+    ] = []  # noqa: RUF012 - msgspec copies it
     unchecked: Annotated[list[str], Doc("what could not be checked about the next start")] = []  # noqa: RUF012 - msgspec copies it
     elsewhere: Annotated[
         str | None, Doc("how settings are changed on this server, if MrTuner cannot")

@@ -166,7 +166,7 @@ def _undone(
     from mrtuner.answers import undo
 
     if last is not None:
-        also = () if restarting.restart == "never" else _also_due(dsn, last)
+        also = _also_due(dsn, last, restarts=restarting.restart != "never")
         terminal.print_notes((*change.way_back(last, "unset"), *_without_effect(dsn, last), *also))
         asked.confirm(f"Restore {plural(len(last.entries), 'setting')}?")
     restarts = last is not None and any(entry.restart for entry in last.entries)
@@ -200,18 +200,22 @@ def _without_effect(dsn: str, last: Change) -> Iterator[str]:
             yield f"{name}: the command line sets it, which overrides its entry"
 
 
-def _also_due(dsn: str, last: Change) -> Iterator[str]:
-    """Yield what else a restart would put into force."""
+def _also_due(dsn: str, last: Change, *, restarts: bool) -> Iterator[str]:
+    """Yield what else a reload, or the restart, would put into force."""
     from mrtuner.change.settings.apply import SettingsPlan, plan
+    from mrtuner.change.settings.next_start import unloaded
     from mrtuner.postgres.connect import connect
     from mrtuner.postgres.read_server import read
     from mrtuner.tuning.report.text import plan_of_change
 
-    with connect(dsn) as connection:
-        pending = plan(read(connection), ()).pending
     ours = {entry.name for entry in last.entries}
-    others = tuple(one for one in pending if one.name not in ours)
-    yield from plan_of_change(SettingsPlan(steps=(), pending=others), terminal.look(sys.stderr))
+    with connect(dsn) as connection:
+        pending = plan(read(connection), ()).pending if restarts else ()
+        reloaded = unloaded(connection, ours)
+    others = SettingsPlan(
+        steps=(), pending=tuple(one for one in pending if one.name not in ours), reloaded=reloaded
+    )
+    yield from plan_of_change(others, terminal.look(sys.stderr))
 
 
 def _leftovers_removed(dsn: str, *, yes: bool) -> tuple[str, ...]:

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
+#: What of a connection string is a secret. Source: fe-connect.c, PQconninfoOptions: dispchar "*",
+#: and the keys of SCRAM pass-through.
+SECRETS: Final = frozenset({
+    "oauth_client_secret", "password", "scram_client_key", "scram_server_key", "sslpassword",
+})  # fmt: skip
+
 OLDEST: Final = 130000
 SUPPORTED: Final = "13 to 19"
 

@@ -22,6 +22,15 @@ _NAMED_SO: Final = r"\..*(passw|passphrase|secret|token|salt|credential|key|dsn|
 _OPEN: Final = r"(|\(disabled\)|on|off|\(set(, [0-9a-f]{2})?\))"
 
 
+def is_secret(name: str) -> bool:
+    """Whether a setting of this name may hold a secret.
+
+    >>> is_secret("Restore_Command"), is_secret("anon.salt"), is_secret("work_mem")
+    (True, True, False)
+    """
+    return name.lower() in SECRET or re.search(_NAMED_SO, name.lower()) is not None
+
+
 def shown(name: str, value: str) -> str:
     """Return the value of a setting, hidden if it may hold a secret.
 
@@ -30,8 +39,7 @@ def shown(name: str, value: str) -> str:
     >>> shown("archive_command", ""), shown("work_mem", "4096")
     ('', '4096')
     """
-    secret = name.lower() in SECRET or re.search(_NAMED_SO, name.lower())
-    if not secret or re.fullmatch(_OPEN, value):
+    if not is_secret(name) or re.fullmatch(_OPEN, value):
         return value
     return f"(set, {hashlib.sha256(value.encode()).hexdigest()[:2]})"
 

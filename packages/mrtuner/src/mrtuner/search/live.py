@@ -9,12 +9,13 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.bench.engine.collect import Collector, Deltas, differences, statistics
 from mrtuner.bench.engine.events import Event, Stage
+from mrtuner.bench.server.session import one_row
 from mrtuner.change.settings.restart import until_it_works
 from mrtuner.errors import ConnectError, MissingPart
 from mrtuner.postgres.connect import connect, translated
@@ -22,7 +23,7 @@ from mrtuner.postgres.named_queries import Reader, rows_of
 from mrtuner.search.guard import trip
 from mrtuner.search.profile import Seen, evidence
 from mrtuner.search.race import Raced, throttled
-from mrtuner.search.window import Statements, Window, grown, speeds, unlike
+from mrtuner.search.window import Statements, Window, grown, speeds, unlike, vanished
 from mrtuner.stats.comparison import FEWEST_BLOCKS, Pair, Verdict, compare
 from mrtuner.wording import plural
 
@@ -39,6 +40,14 @@ _ANSWER_S: Final = 5
 PATIENCE: Final = 600.0
 #: Whoever shut the server down, or ended our session, is no sign of harm by what is tried.
 _BY_ADMINISTRATOR: Final = "57P01"
+_FEW_IN_COMMON: Final = "the statements that ran in all windows are less than half of their time"
+_EVICTED: Final = (
+    "most statements of pg_stat_statements were evicted or reset meanwhile (pg_stat_statements.max)"
+)
+_OTHERS: Final = (
+    "SELECT coalesce(sum(xact_commit), 0)::float, coalesce(sum(xact_rollback), 0)::float"
+    " FROM pg_stat_database WHERE datname <> current_database()"
+)
 _NOT_TRACKED: Final = "SELECT set_config('pg_stat_statements.track', 'none', false)"
 
 #: Puts settings into force for a block, and what was there before afterwards.
@@ -52,6 +61,7 @@ class _Reading:
     at: float
     deltas: Deltas
     statements: Statements | None
+    others: tuple[float, float]  # commits and rollbacks in other databases
 
     @property
     def database(self) -> dict[str, float]:
@@ -126,10 +136,14 @@ class LiveMeasurements:
             if tried.tripped is not None:
                 raced = Raced(pairs=taken, tripped=tried.tripped)
                 break
-            rates = self._rates([around[0], tried, around[-1]])
-            why = "the statements that ran in all windows are less than half of their time"
+            windows = [around[0], tried, around[-1]]
+            rates = self._rates(windows)
+            why = _EVICTED if any(one.statements is None for one in windows) else _FEW_IN_COMMON
             if rates is not None:
-                why = unlike(around, rates) or ("" if rates[1] > 0 else "nothing ended in it")
+                why = (
+                    unlike(around, rates) or vanished(windows)
+                    or ("" if rates[1] > 0 else "nothing ended in it")
+                )  # fmt: skip
             if rates is None or why:
                 unknown.append(why)
             else:
@@ -165,17 +179,18 @@ class LiveMeasurements:
             guard = None  # there is nothing to take back
         if self.session.closed:
             self.session = until_it_works(self._opened, PATIENCE)
+        began = time.monotonic()
         with self.trying(side):
             try:
-                return self._measured(guard, seen)
+                return self._measured(guard, seen, began)
             except ConnectError as error:
                 if guard is None or _by_administrator(error):
                     raise
                 why = f"the server could not be watched: {error.message}"
                 return Window(seconds=0.0, commits=0.0, rollbacks=0.0, tripped=why)
 
-    def _measured(self, guard: Window | None, seen: list[Seen] | None) -> Window:
-        early = self._until(self.schedule.warmup, self._read(), guard)
+    def _measured(self, guard: Window | None, seen: list[Seen] | None, began: float) -> Window:
+        early = self._until(self.schedule.warmup, self._read(), guard, began)
         if early is not None:
             return early
         collector = Collector(self.dsn, self.postmaster, None)
@@ -183,7 +198,7 @@ class LiveMeasurements:
             collector.start()
         try:
             start = self._read()
-            early = self._until(self.schedule.window, start, guard)
+            early = self._until(self.schedule.window, start, guard, began)
             window = early or self._since(start)
         finally:
             collected = collector.finish()
@@ -192,13 +207,18 @@ class LiveMeasurements:
             seen.append(_seen(window, collected.waits, collected.series if local else {}))
         return window
 
-    def _until(self, seconds: float, start: _Reading, guard: Window | None) -> Window | None:
-        """Wait so long; return the window so far if its guard trips before."""
+    def _until(
+        self, seconds: float, start: _Reading, guard: Window | None, began: float
+    ) -> Window | None:
+        """Wait so long; return the window so far if its guard trips before.
+
+        `began`: a moment before the settings came into force.
+        """
         while (left := start.at + seconds - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_S))
             if guard is None:
                 continue
-            now = self._since(start)
+            now = replace(self._since(start), overdue=self._overdue(began))
             if (why := trip(guard, now)) is not None:
                 return Window(
                     seconds=now.seconds, commits=now.commits, rollbacks=now.rollbacks, tripped=why
@@ -208,7 +228,8 @@ class LiveMeasurements:
     def _read(self) -> _Reading:
         with translated():
             found = statistics(self.session)
-            return _Reading(time.monotonic(), found, self._statements())
+            others = one_row(self.session, _OTHERS)
+            return _Reading(time.monotonic(), found, self._statements(), others)
 
     def _since(self, start: _Reading) -> Window:
         now = self._read()
@@ -219,7 +240,17 @@ class LiveMeasurements:
             rollbacks=counts.get("xact_rollback", 0.0),
             statements=grown(start.statements, now.statements), behind=behind(self.session),
             lost=any(one < 0 for one in counts.values()), deltas=moved,
+            others=(now.others[0] - start.others[0], now.others[1] - start.others[1]),
         )  # fmt: skip
+
+    def _overdue(self, began: float) -> list[tuple[float, float]]:
+        version = self.session.info.server_version
+        if not self.by_statements or version < 140000:
+            return []
+        with translated():
+            seconds = [time.monotonic() - began]
+            rows = rows_of(self.session, "statements_overdue", version, seconds)
+        return [(row["age"], row["longest"]) for row in rows]
 
     def _statements(self) -> Statements | None:
         if not self.by_statements:

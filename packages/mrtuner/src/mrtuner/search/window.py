@@ -15,6 +15,8 @@ from typing import Final
 UNLIKE: Final = 0.10
 #: The statements that ran in all windows must have so much of the time of each.
 _COMMON: Final = 0.5
+#: Statements of both untouched windows that did not end in the tried one: so much of the time.
+_VANISHED: Final = 0.10
 #: Backends report to pg_stat_database about once a second, often all at once: in windows shorter
 #: than this [s], that second alone makes them unlike, if nothing else is counted.
 SHORTEST_BY_TRANSACTIONS: Final = 20
@@ -34,6 +36,9 @@ class Window:
     behind: float | None = None  # bytes that the slowest standby had still to replay; None: none
     lost: bool = False  # counters were reset meanwhile
     tripped: str | None = None  # why it was ended early
+    others: tuple[float, float] = (0.0, 0.0)  # commits and rollbacks in other databases
+    #: Statements that run for longer than they ever took, and what they took at most [s].
+    overdue: Sequence[tuple[float, float]] = ()
     deltas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
@@ -72,6 +77,22 @@ def speeds(windows: Sequence[Window]) -> list[float] | None:
     ]
 
 
+def vanished(windows: Sequence[Window]) -> str | None:
+    """Return why a window between two untouched ones shows nothing; None if it may show something.
+
+    A statement counts when it ends: one that became so slow that none ended is not slow but absent.
+    """
+    first, tried, last = (one.statements or {} for one in windows)
+    absent = (first.keys() & last.keys()) - tried.keys()
+    share = max(
+        sum(one[key][1] for key in absent) / (sum(ms for _, ms in one.values()) or 1.0)
+        for one in (first, last)
+    )
+    if share <= _VANISHED:
+        return None
+    return f"statements with {share:.0%} of the time of the windows around it did not end in it"
+
+
 def unlike(around: Sequence[Window], rates: Sequence[float]) -> str | None:
     """Return why the windows around a tried one show nothing; None if they are alike."""
     if any(one.lost for one in around):
@@ -88,13 +109,17 @@ def unlike(around: Sequence[Window], rates: Sequence[float]) -> str | None:
 
 
 def grown(before: Statements | None, after: Statements | None) -> Statements | None:
-    """Return the statements that ran between two readings; None if they were reset or unknown."""
+    """Return the statements that ran between two readings; None if unknown, or if most were lost.
+
+    One that was evicted meanwhile and ran again has lost its count, and is left out.
+    """
     if before is None or after is None:
         return None
     moved = {
         key: (calls - before.get(key, (0.0, 0.0))[0], ms - before.get(key, (0.0, 0.0))[1])
         for key, (calls, ms) in after.items()
     }
-    if any(calls < 0 or ms < 0 for calls, ms in moved.values()):
+    lost = [key for key in before if key not in moved or min(moved[key]) < 0]
+    if 2 * len(lost) > len(before):
         return None
-    return {key: one for key, one in moved.items() if one[0] > 0 and one[1] > 0}
+    return {key: one for key, one in moved.items() if min(one) > 0}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
 from mrtuner.answers.proof.loads import Question, Wish, ask
-from mrtuner.answers.proof.sides import Sides
+from mrtuner.answers.proof.sides import Alone, Sides, refuse_edits, refuse_left
 from mrtuner.answers.recorded import Tell, silent
 from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.errors import MissingPart, MrTunerError
@@ -64,7 +64,9 @@ def prove(
     that does it. `machine` are inputs of `tune`.
 
     Raises:
-        Refused: the load would write to the user's data, or a side is less durable.
+        Refused: the load would write to the user's data, a side is less durable, another proof
+            or search changes this server, a killed one's settings are in force, or what others
+            wrote is not yet.
         MissingPart: there is no pgbench or no scipy, or a permission is missing.
         MrTunerError: a run failed.
     """
@@ -72,15 +74,21 @@ def prove(
 
     wish = wish or Wish()
     wish.check(dsn)
-    tuning = tune(dsn, **machine)
-    compared = _compared(tuning, restart, tell)
-    if not compared:
-        return None
-    question = ask(wish, tuning, dsn, busy=busy(tell))
-    if not confirm(compared, question):
-        return None
-    sides = Sides(dsn, compared, journal, restart, changes.fits(tuning), tell=tell, repair=repair)
-    return _measured(sides, tuning, question, program or pgbench(), progress, tell)
+    with Alone(dsn) as alone:
+        refuse_left(dsn, journal)
+        refuse_edits(dsn)
+        tuning = tune(dsn, **machine)
+        compared = _compared(tuning, restart, tell)
+        if not compared:
+            return None
+        question = ask(wish, tuning, dsn, busy=busy(tell))
+        if not confirm(compared, question):
+            return None
+        sides = Sides(
+            dsn, compared, journal, restart, changes.fits(tuning), tell=tell, repair=repair,
+            alone=alone,
+        )  # fmt: skip
+        return _measured(sides, tuning, question, program or pgbench(), progress, tell)
 
 
 def _compared(tuning: Tuning, restart: Restart, tell: Tell) -> list[Wanted]:

@@ -3,23 +3,103 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from signal import SIGHUP, SIGINT, SIGTERM
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from mrtuner.answers.recorded import Tell, silent
-from mrtuner.errors import MrTunerError, NotPutBack
+from mrtuner.errors import ApplyError, MrTunerError, NotPutBack, Refused
 
 if TYPE_CHECKING:
     from mrtuner.bench.proof import RunningServer
     from mrtuner.change.journal import Journal
     from mrtuner.change.settings.apply import Restart, SettingsPlan, Wanted
+    from mrtuner.postgres.connect import Connection
 
 CURRENT: Final = "current"
 ADVISED: Final = "advised"
 _STILL: Final = "still restoring everything; interrupt again to stop halfway"
+#: The server, too, notices within seconds that we are gone, and releases our lock.
+_KEPT_ALIVE: Final = {
+    "tcp_keepalives_idle": 5, "tcp_keepalives_interval": 1, "tcp_keepalives_count": 5,
+}  # fmt: skip
+
+
+class Alone:
+    """Keeps other proofs and searches off a server: a session holds a lock until the block ends.
+
+    With two, each would take what the other tries for what was there before.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._session: Connection | None = None
+
+    def __enter__(self) -> Self:
+        self.hold()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._session is not None:
+            self._session.close()
+
+    def hold(self) -> None:
+        """Take the lock unless we have it: a session ends with its server. Refused if taken."""
+        from mrtuner.change.settings import live
+        from mrtuner.change.settings.settings_transaction import alive
+        from mrtuner.postgres.connect import connect, translated
+
+        if self._session is not None and alive(self._session):
+            return
+        self.__exit__()
+        self._session = session = connect(self._dsn)
+        try:
+            with translated():
+                if session.info.server_version >= 140000:  # it is idle for a whole window
+                    session.execute("SET idle_session_timeout = 0")
+                for name, seconds in _KEPT_ALIVE.items():
+                    session.execute(f"SET {name} = {seconds}")
+            live.lock(session, live.SEARCHING)
+        except Refused:
+            self.__exit__()
+            raise Refused(
+                "another proof or search changes settings on this server now",
+                "Wait until it has ended.",
+            ) from None
+
+    def let_go(self) -> None:
+        """Give up the lock until `hold`: a smart shutdown waits until all sessions have ended."""
+        self.__exit__()
+
+
+def refuse_left(dsn: str, journal: Journal) -> None:
+    """Raise Refused if a measurement's settings are in force: nothing may be built on them."""
+    from mrtuner.change.settings.live import identify
+    from mrtuner.postgres.connect import connect
+
+    with connect(dsn) as connection:
+        left = journal.measured(identify(connection).server)
+    if left is not None:
+        raise Refused(
+            f"a proof or search has put settings into force: {', '.join(left.names)}",
+            "Wait until it has ended. If it was killed, take them back: mrtuner undo DSN --proof.",
+        )
+
+
+def refuse_edits(dsn: str) -> None:
+    """Raise Refused if others wrote settings that our reload would put into force unseen."""
+    from mrtuner.change.settings.next_start import unloaded
+    from mrtuner.postgres.connect import connect
+
+    with connect(dsn) as connection:
+        found = [f"{one.name} = {one.value}" for one in unloaded(connection)]
+    if found:
+        raise Refused(
+            f"the configuration files were changed and not reloaded: {', '.join(found)}",
+            "Reload first if that is wanted (SELECT pg_reload_conf()), or take it back.",
+        )
 
 
 class Sides:
@@ -41,10 +121,11 @@ class Sides:
         repair: str | None = None,  # command that restores what we could not; None: say nothing
         often: bool = False,  # restored so often that it is not told each time
         patience: float = 0.0,  # how long a server that does not answer is tried again [s]
+        alone: Alone | None = None,  # held from one switch to the next
     ) -> None:
         self.dsn, self.wanted, self.journal, self.restart = dsn, wanted, journal, restart
         self.fits, self.tell, self.repair, self.often = fits, tell, repair, often
-        self.patience = patience
+        self.patience, self.alone = patience, alone
         self.changed = False
         self._server: str | None = None  # known once the block has begun
         self._end = FinishPuttingBack(lambda: tell(_STILL))
@@ -66,24 +147,38 @@ class Sides:
 
     def as_they_were(self) -> None:
         """Restore the settings, or start afresh if they are in force already."""
-        if not self.changed:
-            self._start_afresh()
-            return
         from mrtuner.change.settings.apply import undo
 
-        undo(self.dsn, self.journal, restart=self.restart, fits=self.fits, proof=True)
-        self.changed = False
+        with self._switching():
+            if not self.changed:
+                self._start_afresh()
+                return
+            undo(self.dsn, self.journal, restart=self.restart, fits=self.fits, proof=True)
+            self.changed = False
 
     def as_advised(self) -> None:
         """Put the advice into force, or start afresh if it is in force already."""
-        if self.changed:
-            self._start_afresh()
-            return
         from mrtuner.change.settings.apply import apply
 
-        self.plan = self._planned()
-        apply(self.dsn, self.plan, self.journal, restart=self.restart, fits=self.fits, proof=True)
-        self.changed = True
+        with self._switching():
+            if self.changed:
+                self._start_afresh()
+                return
+            refuse_edits(self.dsn)
+            self.plan = self._planned()
+            apply(
+                self.dsn, self.plan, self.journal, restart=self.restart, fits=self.fits, proof=True
+            )
+            self.changed = True
+
+    @contextmanager
+    def _switching(self) -> Iterator[None]:
+        """Let others wait while we change sides; a restart finds no session of ours."""
+        if self.alone is not None and self.restarts:
+            self.alone.let_go()
+        yield
+        if self.alone is not None:
+            self.alone.hold()
 
     def _planned(self) -> SettingsPlan:
         from mrtuner.change.settings.apply import plan
@@ -99,13 +194,22 @@ class Sides:
             return
         assert self.restart.run is not None  # noqa: S101 - `restarts` says so
         from mrtuner.change.settings.live import identify
-        from mrtuner.change.settings.restart import restarted
+        from mrtuner.change.settings.restart import NotAnswering, NotRestarted, restarted
+        from mrtuner.change.settings.server_log import server_log, with_log
         from mrtuner.postgres.connect import connect
 
         with connect(self.dsn) as connection:
-            before = identify(connection).started
+            before, log = identify(connection).started, server_log(connection)
             limit = self.restart.limit(connection)
-        restarted(self.dsn, self.restart.run, limit, before).close()
+        try:
+            restarted(self.dsn, self.restart.run, limit, before).close()
+        except NotRestarted as error:
+            raise ApplyError(str(error), "Correct the command that restarts the server.") from error
+        except NotAnswering as error:
+            raise ApplyError(
+                f"the server does not answer after a restart: {with_log(str(error), log)}",
+                "See its log. Start it, then run again.",
+            ) from error
 
     def __enter__(self) -> Self:
         from mrtuner.change.settings.live import identify
@@ -123,6 +227,8 @@ class Sides:
             if self.left:
                 if not self.often:
                     self.tell("restoring the settings")
+                if self.alone is not None and self.restarts:
+                    self.alone.let_go()
                 self._put_back()
         except BaseException:
             self._say_left()

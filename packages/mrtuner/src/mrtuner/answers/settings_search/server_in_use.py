@@ -9,10 +9,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import randrange
-from typing import TYPE_CHECKING, Final, Self, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 from mrtuner import __version__
-from mrtuner.answers.proof.sides import Sides
+from mrtuner.answers.proof.sides import Alone, Sides
 from mrtuner.answers.recorded import Tell, silent
 from mrtuner.answers.settings_search.own_server import (
     DIRECTORY,
@@ -28,7 +28,6 @@ from mrtuner.change.settings import apply as changing
 from mrtuner.change.settings import live
 from mrtuner.change.settings.apply import Wanted
 from mrtuner.change.settings.restart import NEVER
-from mrtuner.change.settings.settings_transaction import alive
 from mrtuner.errors import Refused
 from mrtuner.inputs import MachineInputs, checked
 from mrtuner.postgres.conf_file import with_unit
@@ -55,10 +54,6 @@ if TYPE_CHECKING:
 _BY_STATEMENTS: Final = "statement time"
 #: Whoever replays WAL must know the method: a build without it stops there.
 _REPLAYED: Final = "wal_compression"
-#: The server, too, notices within seconds that we are gone, and releases our lock.
-_KEPT_ALIVE: Final = {
-    "tcp_keepalives_idle": 5, "tcp_keepalives_interval": 1, "tcp_keepalives_count": 5,
-}  # fmt: skip
 
 
 def search_live(
@@ -263,44 +258,6 @@ def _carried_out(
         made, tried.known, tuning, directory=directory, measuring=measuring, tell=tried.tell,
         progress=progress,
     )  # fmt: skip
-
-
-class Alone:
-    """Keeps other searches off a server: a session holds a lock there until the block ends.
-
-    With two, each would take what the other tries for what was there before.
-    """
-
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-        self._session: Connection | None = None
-
-    def __enter__(self) -> Self:
-        self.hold()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._session is not None:
-            self._session.close()
-
-    def hold(self) -> None:
-        """Take the lock unless we have it: a session ends with its server. Refused if taken."""
-        if self._session is not None and alive(self._session):
-            return
-        self.__exit__()
-        self._session = session = connect(self._dsn)
-        try:
-            with translated():
-                if session.info.server_version >= 140000:  # it is idle for a whole window
-                    session.execute("SET idle_session_timeout = 0")
-                for name, seconds in _KEPT_ALIVE.items():
-                    session.execute(f"SET {name} = {seconds}")
-            live.lock(session, live.SEARCHING)
-        except Refused:
-            self.__exit__()
-            raise Refused(
-                "another search tries settings on this server now", "Wait until it has ended."
-            ) from None
 
 
 @dataclass(frozen=True, slots=True)

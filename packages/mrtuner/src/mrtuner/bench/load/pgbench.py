@@ -17,6 +17,7 @@ from mrtuner.bench.server import guard
 from mrtuner.described import Doc
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
 from mrtuner.postgres.binaries import Binaries
+from mrtuner.postgres.connect import SECRETS
 
 #: Our names of pgbench's built-in scripts, and pgbench's own.
 BUILTIN: Final = {"tpcb": "tpcb-like", "simple-update": "simple-update", "select": "select-only"}
@@ -230,12 +231,11 @@ def split_secrets(dsn: str) -> tuple[str, dict[str, str]]:
     password = parts.pop("password", None)
     if password is not None:
         environment["PGPASSWORD"] = str(password)
-    for secret in ("sslpassword", "oauth_client_secret"):
-        if secret in parts:
-            raise UsageError(
-                f"{secret} cannot be passed to pgbench without showing it to all users",
-                "Use a login without it for the proof.",
-            )
+    for secret in sorted(SECRETS.intersection(parts)):
+        raise UsageError(
+            f"{secret} cannot be passed to pgbench without showing it to all users",
+            "Use a login without it for the proof.",
+        )
     return make_conninfo("", **parts), environment
 
 

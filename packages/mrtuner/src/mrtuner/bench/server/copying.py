@@ -33,7 +33,8 @@ def database_size(dsn: str) -> Bytes:
 def copy_database(source: str, target: str, binaries: Binaries) -> None:
     """Fill the empty database `target` with what the database of `source` has, as one snapshot.
 
-    The copy reaches no other server: foreign servers and dblink are dropped from it.
+    Once it is filled, foreign servers and dblink are dropped from it. Materialized views are filled
+    before, and read from them.
     Raises MrTunerError with the program's message.
     """
     words, environment = split_secrets(source)

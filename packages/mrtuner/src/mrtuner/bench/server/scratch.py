@@ -123,10 +123,13 @@ def remove_leftovers(session: Connection, template: str) -> list[str]:
             f"database {found[-1]} exists and was not created by a proof",
             "Give another with --database, or drop it yourself if it is not needed.",
         )
-    if _owner(mark) is Owner.RUNS:
+    owner = _owner(mark)
+    if owner in (Owner.RUNS, Owner.ELSEWHERE):
+        using = "is using" if owner is Owner.RUNS else "may be using"
+        drops = " ".join(f'DROP DATABASE "{name}";' for name in found)
         raise Refused(
-            f"another proof is using database {template}: {mark}",
-            "Wait for it, or drop the database yourself if that process is something else.",
+            f"another proof {using} database {template}: {mark}",
+            f"Wait for it, or if that process has ended or is something else: {drops}",
         )
     return drop(session, template)
 

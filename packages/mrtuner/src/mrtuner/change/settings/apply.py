@@ -18,7 +18,7 @@ from mrtuner.change.record import Change, Outcome
 from mrtuner.change.settings import live
 from mrtuner.change.settings.draft import draft, off, start_after
 from mrtuner.change.settings.live import Identity, InForce
-from mrtuner.change.settings.next_start import next_start, written
+from mrtuner.change.settings.next_start import next_start, unloaded, written
 from mrtuner.change.settings.plan import LeftAlone, SettingsPlan, SettingStep, Wanted, plan
 from mrtuner.change.settings.restart import NEVER, Restart
 from mrtuner.change.settings.settings_transaction import SettingsTransaction
@@ -135,7 +135,8 @@ def undo(
         wanted, mixture = undo_draft(conn, who, done, restart, force)
         _refuse_mixture(mixture, fits)
         start = start_after(conn, wanted)
-        check_start(conn, start, standbys, tries=False).refuse()  # it has run with these
+        # It has run with these, and took whom there was a place for.
+        check_start(conn, start, standbys, tries=False, room=False).refuse()
         _raise_first(standbys, raised(start), journal, at)
         change = _carry_out(dsn, journal, wanted, restart, at, conn)
     waiting = _still_waiting(dsn, done)
@@ -197,7 +198,8 @@ def checked(
 ) -> SettingsPlan:
     """The plan with what would keep the server from starting, and what cannot be checked.
 
-    And with what the files set already: that may be somebody's, and not in force yet.
+    And with what the files set already: that may be somebody's, and not in force yet, as may be
+    what comes into force with it.
     `restarts` says whether the server may be restarted for it. `apply` checks again, and tries a
     start where it can.
     """
@@ -208,15 +210,16 @@ def checked(
     with closing(connect(dsn)) as conn:
         start = next_start(conn, wanted, live.AUTO_CONF, restarts=due)
         found = check_start(conn, start, standbys, tries=False)
-        there = written(conn, wanted)
+        there, reloaded = written(conn, wanted), unloaded(conn, wanted)
         steps = plan.steps
         if there is not None:
             steps = tuple(
                 _seen(conn, step, start.running[step.name], there.get(step.name)) for step in steps
             )
     return replace(
-        plan, steps=steps, refused=plan.refused + found.problems, unchecked=found.unchecked
-    )
+        plan, steps=steps, refused=plan.refused + found.problems, unchecked=found.unchecked,
+        reloaded=reloaded,
+    )  # fmt: skip
 
 
 def _seen(conn: Connection, step: SettingStep, row: InForce, value: str | None) -> SettingStep:

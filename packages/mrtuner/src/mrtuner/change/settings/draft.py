@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mrtuner.change.record import Change, ParameterChange
 from mrtuner.change.settings import live
 from mrtuner.change.settings.data_directory import belongs_to, read_text, runs_here
-from mrtuner.change.settings.file_errors import refuse_broken_files
+from mrtuner.change.settings.file_errors import refuse_broken_entries, refuse_broken_files
 from mrtuner.change.settings.live import AUTO_CONF, Identity, InForce
 from mrtuner.change.settings.next_start import NextStart, next_start, written
 from mrtuner.change.settings.plan import SettingsPlan, SettingStep
@@ -25,7 +25,7 @@ from mrtuner.postgres.conf_file import (
     with_entries,
     with_unit,
 )
-from mrtuner.postgres.secret_settings import SECRET
+from mrtuner.postgres.secret_settings import is_secret
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -46,6 +46,7 @@ def draft(
     _refuse_stale(plan, rows, written(conn, names))
     if conf_dir is not None:
         return _include_draft(who, plan, restarts, conf_dir)
+    refuse_broken_entries(conn, names)
     before = entries_now(conn, rows)
     return by_alter_system(conn, who, _entries(plan, before), restarts)
 
@@ -128,7 +129,7 @@ def _include_draft(who: Identity, plan: SettingsPlan, restarts: bool, conf_dir: 
 def include_text(file: Path) -> str | None:
     """The include file's text, journalled to restore it exactly; None if there is no file."""
     text = read_text(file)
-    if secret := sorted(SECRET.intersection(entries(text or ""))):
+    if secret := sorted(filter(is_secret, entries(text or ""))):
         raise Refused(
             f"{file} sets {', '.join(secret)}, which may hold a password",
             "Move that line to another file: the journal stores the whole of this one.",

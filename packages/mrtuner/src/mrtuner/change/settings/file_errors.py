@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mrtuner.change.settings import live
-from mrtuner.change.settings.live import FileSetting
+from mrtuner.change.settings.live import AUTO_CONF, FileSetting
 from mrtuner.errors import Refused
 from mrtuner.postgres.pending import waiting
 
@@ -26,6 +26,22 @@ def refuse_broken_files(conn: Connection, names: Sequence[str], restarts: bool) 
             raise Refused(
                 f"the configuration files contain an error: {line}: {what}",
                 "Correct that line first; the server would not start with it.",
+            )
+
+
+def refuse_broken_entries(conn: Connection, names: Sequence[str]) -> None:
+    """Raise Refused if postgresql.auto.conf has a value for `names` that ALTER SYSTEM would refuse.
+
+    Once it is replaced, nobody could put it back.
+    """
+    ours = {name.lower() for name in names}
+    for line in live.file_lines(conn) or ():
+        if line.name is None or line.name.lower() not in ours:
+            continue
+        if live.is_file(line.sourcefile, AUTO_CONF) and _in_the_way(conn, line, restarts=True):
+            raise Refused(
+                f"{AUTO_CONF} sets {line.name} to what could not be restored: {line.error}",
+                f"Remove it first: ALTER SYSTEM RESET {line.name}.",
             )
 
 

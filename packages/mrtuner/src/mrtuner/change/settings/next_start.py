@@ -6,19 +6,25 @@ have to be right.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.change.settings import live
 from mrtuner.change.settings.live import FileSetting, InForce
-from mrtuner.postgres.conf_file import elements, number
+from mrtuner.change.settings.plan import HIDDEN, PendingSetting
+from mrtuner.postgres.conf_file import elements, number, with_unit
+from mrtuner.postgres.secret_settings import is_secret
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
 
 #: Sources of pg_settings that take precedence over every file.
 _ABOVE_FILES: Final = frozenset({"command line", "override"})
+#: Contexts of what a reload changes for new sessions at least.
+_RELOADED: Final = frozenset({"sighup", "superuser-backend", "backend", "superuser", "user"})
+#: What archive_command shows while there is no archiving, whatever the files set.
+_DISABLED: Final = "(disabled)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +114,43 @@ def written(conn: Connection, names: Iterable[str]) -> dict[str, str] | None:
         return None
     found = {name: _last(name, lines) for name in names}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def unloaded(conn: Connection, names: Collection[str] = ()) -> tuple[PendingSetting, ...]:
+    """What the next reload puts into force besides `names`: lines that others wrote or removed.
+
+    Empty if the role may not see the files.
+    """
+    lines = live.file_lines(conn)
+    if lines is None:
+        return ()
+    last = {line.name.lower(): line for line in lines if line.name}
+    found = ((row, last.get(row.name.lower())) for row in live.in_force(conn).values())
+    return tuple(
+        _to_come(row, line)
+        for row, line in found
+        if row.name not in names and _is_unloaded(conn, row, line)
+    )
+
+
+def _is_unloaded(conn: Connection, row: InForce, line: FileSetting | None) -> bool:
+    if row.context not in _RELOADED or row.hidden or row.source in _ABOVE_FILES:
+        return False
+    if row.setting == _DISABLED or (line is not None and line.error is not None):
+        return False
+    if line is None and row.source != "configuration file":
+        return False
+    value = (row.boot_val if line is None else line.value) or ""
+    return not row.gives(value) and live.shown(conn, row, value) != row.setting
+
+
+def _to_come(row: InForce, line: FileSetting | None) -> PendingSetting:
+    if is_secret(row.name):
+        return PendingSetting(name=row.name, before=HIDDEN, value=HIDDEN)
+    before, default = (with_unit(text or "", row.vartype, row.unit)
+                       for text in (row.setting, row.boot_val))  # fmt: skip
+    value = f"{default} (its default)".lstrip() if line is None else line.value or ""
+    return PendingSetting(name=row.name, before=before, value=value)
 
 
 def _written(lines: Sequence[FileSetting]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 from mrtuner.postgres.conf_file import number, same_value, with_unit
 from mrtuner.postgres.model import FOLLOW_PRIMARY, Override, Pending, Server, Setting
-from mrtuner.postgres.secret_settings import SECRET
+from mrtuner.postgres.secret_settings import is_secret
 
 #: Origins that show a session's own value, hiding the one from the files.
 _OF_A_SESSION: Final = frozenset({"role", "database", "client", "session"})
@@ -55,11 +55,11 @@ class LeftAlone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSetting:
-    """An earlier change, no part of this one, that the next restart puts into force as well."""
+    """An earlier change, no part of this one, that comes into force as well."""
 
     name: Annotated[str, Doc("the parameter")]
     before: Annotated[str, Doc("the value in force")]
-    value: Annotated[str, Doc("the value after the restart")]
+    value: Annotated[str, Doc("the value to come")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,8 @@ class SettingsPlan:
     steps: tuple[SettingStep, ...]
     left_alone: tuple[LeftAlone, ...] = ()
     refused: tuple[LeftAlone, ...] = ()  # unsafe here: if there is any, nothing is applied
-    pending: tuple[PendingSetting, ...] = ()  # made earlier, by anyone
+    pending: tuple[PendingSetting, ...] = ()  # made earlier, by anyone; for the next restart
+    reloaded: tuple[PendingSetting, ...] = ()  # as well, for the next reload
     unchecked: tuple[str, ...] = ()  # what nobody could find out about the next start
     elsewhere: str | None = None  # how settings are changed here, if not by us
 
@@ -82,6 +83,8 @@ class SettingsPlan:
         return tuple(step for step in self.steps if step.restart)
 
 
+#: Instead of a value that may be a secret.
+HIDDEN: Final = "(not shown)"
 _PRIMARY_FIRST: Final = "Change the primary first, or leave this setting out."
 
 
@@ -112,12 +115,14 @@ def _pending(server: Server, written: Collection[str]) -> Iterator[PendingSettin
         setting = server.settings.get(one.name)
         if setting is not None and one.name not in written:
             before = with_unit(setting.setting, setting.vartype, setting.unit)
+            if is_secret(one.name):
+                before = HIDDEN
             yield PendingSetting(name=one.name, before=before, value=_value_to_come(one, setting))
 
 
 def _value_to_come(one: Pending, setting: Setting) -> str:
-    if one.name in SECRET:
-        return "(not shown)"
+    if is_secret(one.name):
+        return HIDDEN
     if one.removed:
         default = with_unit(setting.boot_val or "", setting.vartype, setting.unit)
         return f"{default} (its default)".lstrip()
@@ -125,7 +130,7 @@ def _value_to_come(one: Pending, setting: Setting) -> str:
 
 
 def _shown(wanted: Wanted) -> str:
-    return "(not shown)" if wanted.name.lower() in SECRET else wanted.value
+    return HIDDEN if is_secret(wanted.name) else wanted.value
 
 
 def _elsewhere(server: Server) -> str | None:
@@ -160,7 +165,7 @@ def _why_left_alone(server: Server, wanted: Wanted) -> str | None:
 def _why_not_ours(setting: Setting) -> str | None:
     if setting.context == "internal":
         return "it is fixed when the server is built or initialised"
-    if setting.name in SECRET:  # the journal stores what is written
+    if is_secret(setting.name):  # the journal stores what is written
         return "it may contain a password, which the journal would store: set it with ALTER SYSTEM"
     if setting.origin == "command line":
         return "it is set on the command line, which overrides every file"

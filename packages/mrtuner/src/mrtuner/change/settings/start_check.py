@@ -53,10 +53,14 @@ class StartCheck:
 
 
 def check_start(
-    conn: Connection, start: NextStart, standbys: Sequence[Standby] = (), *, tries: bool = True
-) -> StartCheck:
-    """Check what the server, and its machine if it is this one, can show; `tries` a start."""
-    over_sql, machine = _over_sql(conn, start, standbys), StartCheck()
+    conn: Connection, start: NextStart, standbys: Sequence[Standby] = (), *, tries: bool = True,
+    room: bool = True,
+) -> StartCheck:  # fmt: skip
+    """Check what the server, and its machine if it is this one, can show; `tries` a start.
+
+    `room`: whether there must be a place for all who are connected now, which no start needs.
+    """
+    over_sql, machine = _over_sql(conn, start, standbys, room), StartCheck()
     if start.needs_restart and not over_sql.problems:
         machine = _on_this_machine(conn, start, tries)
     return StartCheck(
@@ -71,11 +75,13 @@ def check_pending(conn: Connection, start: NextStart) -> StartCheck:
     Only what can prevent it, and could not be checked, is listed: memory and huge pages are left to
     whoever knows the machine.
     """
-    found = _over_sql(conn, start, ())
+    found = _over_sql(conn, start, (), room=True)
     return StartCheck(problems=found.problems, unchecked=found.unchecked, start=start)
 
 
-def _over_sql(conn: Connection, start: NextStart, standbys: Sequence[Standby]) -> StartCheck:
+def _over_sql(
+    conn: Connection, start: NextStart, standbys: Sequence[Standby], room: bool
+) -> StartCheck:
     with translated():
         (facts,) = rows_of(conn, "start_facts", conn.info.server_version)
         problems, unchecked = _libraries(conn, start)
@@ -86,7 +92,8 @@ def _over_sql(conn: Connection, start: NextStart, standbys: Sequence[Standby]) -
             unchecked += [HBA] if None in lines else []
             if untried := [name for name, one in places.items() if one is None]:
                 unchecked.append(f"whether it starts with {', '.join(untried)}")
-    problems += [*_sessions(start, facts), *_in_use(start, facts), *_contradictions(start, facts)]
+    problems += [*_sessions(start, facts, room), *_in_use(start, facts, room)]
+    problems += _contradictions(start, facts)
     problems += would_pause(conn, start, standbys)
     if start.unseen:
         names = ", ".join(start.unseen)
@@ -295,7 +302,7 @@ _TAKE_BACK: Final = "Correct it in the files, before anything restarts the serve
 # What is in use.
 
 
-def _sessions(start: NextStart, facts: Facts) -> Iterator[LeftAlone]:
+def _sessions(start: NextStart, facts: Facts, room: bool) -> Iterator[LeftAlone]:
     """Fewer connections than sessions: those who come last would find no place."""
     reserved = start.number("superuser_reserved_connections") + start.number("reserved_connections")
     most, name = start.number("max_connections"), "max_connections"
@@ -304,7 +311,7 @@ def _sessions(start: NextStart, facts: Facts) -> Iterator[LeftAlone]:
     ):
         why = f"max_connections = {most} leaves none besides the {reserved} that are reserved"
         yield problem(start, name, why, f"Ask for more than {reserved}.")
-    elif start.lowers(name) and facts["sessions"] + reserved > most:
+    elif room and start.lowers(name) and facts["sessions"] + reserved > most:
         why = (
             f"max_connections = {most} is too low for the {plural(facts['sessions'], 'session')} "
             f"that the server has, and {reserved} reserved"
@@ -323,9 +330,14 @@ _IN_USE: Final = (
     ("max_worker_processes", "workers", "background worker", "Leave it as it is."),
 )  # fmt: skip
 
+#: With fewer of these than run, the server starts; some find no place.
+_ROOM: Final = frozenset({"max_wal_senders", "max_worker_processes"})
 
-def _in_use(start: NextStart, facts: Facts) -> Iterator[LeftAlone]:
+
+def _in_use(start: NextStart, facts: Facts, room: bool) -> Iterator[LeftAlone]:
     for name, fact, noun, hint in _IN_USE:
+        if not room and name in _ROOM:
+            continue
         if start.lowers(name) and start.number(name) < facts[fact]:
             why = f"{name} = {start.number(name)} is too low for {plural(facts[fact], noun)}"
             yield problem(start, name, why, hint)

@@ -27,6 +27,7 @@ from mrtuner.postgres.binaries import Binaries, find_binaries
 from mrtuner.postgres.cluster import Cluster, reason_in
 from mrtuner.postgres.connect import translated
 from mrtuner.postgres.local import postmaster_of
+from mrtuner.postgres.secret_settings import is_secret
 from mrtuner.postgres.server_user import run_as, scratch_directory
 from mrtuner.units import PAGE, KiB, MiB, pretty_bytes
 
@@ -45,6 +46,8 @@ _OF_THIS_SERVER: Final = frozenset({
     "ident_file", "listen_addresses", "logging_collector", "port", "unix_socket_directories",
     "unix_socket_group", "unix_socket_permissions",
 })  # fmt: skip
+#: The name of a setting, and its value.
+Option = tuple[str, str]
 #: Limits that a service manager sets for the server: in /proc/PID/limits, and for `ulimit`.
 _LIMITS: Final = (("Max locked memory", "-l", KiB), ("Max open files", "-n", 1))
 
@@ -123,33 +126,39 @@ def _held(pid: int, pages: HugePages) -> int:
     return kilobytes * KiB // pages.size
 
 
-def _options(start: NextStart) -> Iterator[str]:
+def _options(start: NextStart) -> Iterator[Option]:
     """What differs from the defaults, of the settings that matter at a start."""
-    yield "huge_pages=off"
+    yield "huge_pages", "off"
     for name, row in sorted(start.running.items()):
         set_somewhere = name in start.changed or row.source not in ("default", "override")
         at_start = row.context == "postmaster" or name == "dynamic_library_path"
         elsewhere = name in _OF_THIS_SERVER or name.startswith("recovery_target")
         if set_somewhere and at_start and not elsewhere:
-            yield f"{name}={start.text(name)}"
+            yield name, start.text(name)
 
 
 @cache
-def _single_user(server: Here, options: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+def _single_user(server: Here, options: tuple[Option, ...]) -> subprocess.CompletedProcess[str]:
     """Once for the same settings, however often a measurement changes back and forth."""
     return _in_scratch(server, ("--single",), options, "postgres")
 
 
 def _in_scratch(
-    server: Here, mode: tuple[str, ...], options: tuple[str, ...], *database: str
+    server: Here, mode: tuple[str, ...], options: tuple[Option, ...], *database: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run `postgres` on a new data directory, under the limits of the server's process."""
+    """Run `postgres` on a new data directory, under the limits of the server's process.
+
+    What may be a secret goes into its configuration file: command lines are public.
+    """
     directory = scratch_directory()
     try:
-        cluster = Cluster.create(server.binaries, directory)
+        secrets = {name: value for name, value in options if is_secret(name)}
+        cluster = Cluster.create(server.binaries, directory, secrets)
         command: list[str | Path] = ["sh", "-c", f'{_limits(server.pid)}exec "$@"', "sh"]
         command += [cluster.binaries.program("postgres"), *mode, "-D", cluster.data]
-        command += [word for option in options for word in ("-c", option)]
+        for name, value in options:
+            if name not in secrets:
+                command += ["-c", f"{name}={value}"]
         command += database
         return run_as(cluster.user, command, cluster.directory, timeout=_PATIENCE)
     except (MrTunerError, OSError, subprocess.TimeoutExpired) as error:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -210,17 +210,14 @@ def observed(step: StepName) -> None:
 
 def dsn_without_secrets(dsn: str) -> str:
     """The connection string to show in a command: as given, or without its secrets."""
-    from mrtuner.postgres.connect import masked
+    from mrtuner.postgres.connect import SECRETS, masked
 
     if masked(dsn) == dsn:
         return dsn
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     known = conninfo_to_dict(dsn).items()
-    return make_conninfo("", **{name: text for name, text in known if name not in _SECRETS})
-
-
-_SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
+    return make_conninfo("", **{name: text for name, text in known if name not in SECRETS})
 
 
 def undo_command(dsn: str, restart: str, journal: Path | None, *, proof: bool = False) -> str:

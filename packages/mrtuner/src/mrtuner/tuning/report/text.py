@@ -218,9 +218,10 @@ def plan_of_change(plan: SettingsPlan, look: Look) -> Iterator[str]:
             yield from heading(title, look)
         for item in left:
             yield from paragraph(f"{item.name} = {item.value}: {item.why}", look)
-    if plan.pending:
-        yield from heading("not part of this plan: takes effect at the next restart", look)
-        for one in plan.pending:
+    for when, others in (("at the next restart", plan.pending), ("with a reload", plan.reloaded)):
+        if others:
+            yield from heading(f"not part of this plan: takes effect {when}", look)
+        for one in others:
             yield from paragraph(f"{one.name}: {one.before} becomes {one.value}", look)
     if plan.unchecked:
         yield from heading("not checked", look)
