@@ -85,8 +85,7 @@ def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
         return bool(row["clients"] + 1 >= row["maximum"] - reserved)
 
     def many(row: Mapping[str, Any]) -> float:
-        allowed: int = row["maximum"] - reserved
-        return max(_TIMES * often, often + _MORE, _SHARE * allowed)
+        return float(max(_TIMES * often, often + _MORE, _SHARE * (row["maximum"] - reserved)))
 
     high = [
         (row["time"].replace(tzinfo=UTC), row) for row in counted
