@@ -32,8 +32,8 @@ from waiting import until
 pytestmark = pytest.mark.timed
 
 
-def checked(cluster: Cluster) -> CheckReport:
-    return check(cluster.dsn(), skip=["free-space"], memory="8GB", cpus=4, storage="ssd")
+def checked(cluster: Cluster, user: str = "postgres") -> CheckReport:
+    return check(cluster.dsn(user=user), skip=["free-space"], memory="8GB", cpus=4, storage="ssd")
 
 
 def found(cluster: Cluster, name: str) -> list[Finding]:
@@ -67,6 +67,38 @@ def test_commits_that_wait_for_more_standbys_than_there_are(new_cluster: NewClus
             assert found(primary, "synchronous-standby-single") == []
         configured(primary, "synchronous_standby_names", "b, a")
         assert [one.id for one in checked(primary).findings] == ["synchronous-standby-single"]
+
+
+def test_what_a_role_may_not_see_of_replication_is_no_danger(new_cluster: NewCluster) -> None:
+    """All is well; of others' rows, it sees only that they are there. The primary is idle for long.
+    That there is no receiver at all, every role sees.
+    """
+    with standby_of(new_cluster(), "a") as (primary, standby):
+        sql(primary.dsn(), "CREATE ROLE plain LOGIN")
+        configured(primary, "synchronous_standby_names", "a")
+        until(lambda: sql(primary.dsn(), "SELECT sync_state FROM pg_stat_replication")
+              == [("sync",)])  # fmt: skip
+        until(lambda: sql(standby.dsn(), "SELECT to_regrole('plain') <> 0") == [(True,)])
+
+        def told(user: str) -> tuple[bool | None, list[str]]:
+            state = read(standby.dsn(user=user), gather.flags(memory="8GB"))
+            assert state.receiver is not None
+            idle = replace(state, receiver=replace(state.receiver, idle_seconds=300.0))
+            findings = judged("here", idle).findings
+            return state.receiver.streaming, [
+                one.severity for one in findings if one.id == "standby-stale"
+            ]
+
+        report = checked(primary, "plain")
+        assert report.findings == ()
+        assert {"synchronous-standby-missing", "synchronous-standby-single"} <= {
+            one.name for one in report.unjudged
+        }
+        assert told("postgres") == (True, [])
+        assert told("plain") == (None, [])
+        primary.stop()
+        until(lambda: sql(standby.dsn(), "SELECT count(*) FROM pg_stat_wal_receiver") == [(0,)])
+        assert told("plain") == (False, ["danger"])
 
 
 @contextmanager

@@ -129,7 +129,7 @@ class Standby:
 class Receiver:
     """What a standby receives and replays."""
 
-    streaming: bool
+    streaming: bool | None  # None: the role may not see it
     paused: bool
     waiting: int | None  # bytes received and not replayed; None: none were ever streamed
     held: bool  # replay waits for a query here

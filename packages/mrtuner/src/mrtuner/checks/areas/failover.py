@@ -28,8 +28,10 @@ _RELEASES: Final = frozenset({"streaming", "stopping"})
 
 def _waited_for(state: State) -> tuple[int, list[Standby], list[Standby]] | None:
     """How many standbys each commit waits for, those attached that count, and the other ones on
-    the list; None: for none.
+    the list; None: for none, or the role may not see which standby counts.
     """
+    if "standbys" in state.missing:
+        return None
     names, level = state.setting("synchronous_standby_names"), state.setting("synchronous_commit")
     if not names or state.server.standby or level in {"off", "local"}:
         return None

@@ -281,7 +281,7 @@ def standby_stale(state: State) -> Iterator[Finding]:
             severity=Severity.TO_DO,
             consequence="it answers with old rows, and takes over only when all that is replayed",
         )
-    elif not found.streaming:
+    elif found.streaming is False:
         archive = state.setting("restore_command") and state.setting("primary_conninfo") == ""
         one = _stale(
             f"it does not stream, and has replayed nothing for {since}",

@@ -1,5 +1,7 @@
--- What a standby receives and replays; no row on a primary. `held`: replay waits for a query here.
-SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_wal_receiver WHERE status = 'streaming') AS streaming,
+-- What a standby receives and replays; no row on a primary. `held`: replay waits for a query here. Of the
+-- receiver, roles without pg_read_all_stats see only that it is there.
+SELECT (SELECT count(*) > 0 AND bool_or(status = 'streaming')
+        FROM pg_catalog.pg_stat_wal_receiver) AS streaming,
        pg_is_wal_replay_paused() AS paused,
        CASE WHEN pg_last_wal_receive_lsn() IS NOT NULL -- else greatest would return 0
             THEN greatest(pg_last_wal_receive_lsn() - pg_last_wal_replay_lsn(), 0)::bigint
