@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -124,6 +126,38 @@ def test_a_restart_makes_no_pace(major: int, new_cluster: NewCluster) -> None:
     crashed, lost = since()
     assert crashed > began
     assert lost < transactions
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_crash_that_the_postmaster_survives_ends_what_was_counted(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """Its start is not when they began; nor is a later reset of the background writer's alone."""
+    cluster = new_cluster(major)
+    start = "SELECT pg_postmaster_start_time()::text"
+    ((started,),) = sql(cluster.dsn(), start)
+    victim = psycopg.connect(cluster.dsn())
+    ((before,),) = victim.execute("SELECT clock_timestamp()::text").fetchall()
+    os.kill(victim.info.backend_pid, signal.SIGKILL)
+    victim.close()
+
+    def recovered() -> bool:
+        with suppress(psycopg.OperationalError):
+            later = f"SELECT stats_reset > '{before}' FROM pg_stat_archiver"
+            return sql(cluster.dsn(), later) == [(True,)]
+        return False
+
+    until(recovered)
+    sql(cluster.dsn(), "SELECT pg_stat_reset_shared('bgwriter')")
+    assert sql(cluster.dsn(), start) == [(started,)]
+    vacuum = read(cluster.dsn(), gather.flags(memory="8GB")).vacuum
+    assert vacuum is not None
+    ((crash,),) = sql(
+        cluster.dsn(), "SELECT extract(epoch FROM stats_reset)::float8 FROM pg_stat_archiver"
+    )
+    assert vacuum.picture.samples[-1].moment.began_at == pytest.approx(crash, abs=0.01)
+
+
 
 
 def test_many_transactions_alone_are_no_wraparound(embedded: Cluster) -> None:
