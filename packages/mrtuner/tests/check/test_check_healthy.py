@@ -158,6 +158,30 @@ def test_a_crash_that_the_postmaster_survives_ends_what_was_counted(
     assert vacuum.picture.samples[-1].moment.began_at == pytest.approx(crash, abs=0.01)
 
 
+def test_an_index_that_nobody_scanned_may_be_new(new_cluster: NewCluster) -> None:
+    """2,000 pages of 8 kB are 15.6 MB. A day before a month, nothing is said."""
+    cluster = new_cluster()
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE t (a int)", "CREATE INDEX own ON t (a)",
+        "UPDATE pg_class SET relpages = 2000 WHERE relname = 'own'",
+    )  # fmt: skip
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+
+    def told(days: int) -> CheckReport:
+        assert state.vacuum is not None
+        picture = state.vacuum.picture
+        moment = replace(picture.samples[-1].moment, reset_at=0.0, at=days * 86_400.0)
+        samples = (replace(picture.samples[-1], moment=moment),)
+        vacuum = replace(state.vacuum, picture=replace(picture, samples=samples))
+        return judged("here", replace(state, vacuum=vacuum))
+
+    (found,) = [one for one in told(90).findings if one.id == "unused-index"]
+    assert found.text == "1 index had no scan in 90 d, or since it was created, 15.6 MB in all"
+    assert found.remedy[0].startswith("If it is older than a month")
+    assert found.commands == ('DROP INDEX CONCURRENTLY "public"."own";',)
+    (lack,) = [one for one in told(29).unjudged if one.name == "unused-index"]
+    assert lack.why == "statistics of this database are 29 d old; 1 large index had no scan since"
 
 
 def test_many_transactions_alone_are_no_wraparound(embedded: Cluster) -> None:

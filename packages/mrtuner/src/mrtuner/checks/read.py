@@ -143,8 +143,7 @@ def _state(
     state = State(
         at=now["at"], database=now["database"], role=conn.info.user, server=server,
         tuning=None, vacuum=None, sessions=sessions, users=users, waiting=now["waiting"],
-        committing=now["committing"], counted_for=now["counted_for"],
-        receiver=receiver,
+        committing=now["committing"], receiver=receiver,
         members=members[0]["members"] if members else None, missing=missing, **parts,
     )  # fmt: skip
     tuning, without = _tuning(conn, server, said)

@@ -409,7 +409,6 @@ class State(Added):
     extensions: tuple[ExtensionVersion, ...] = ()
     files: tuple[FileValue, ...] = ()
     recorded: Recorded | None = None  # None: no history was given
-    counted_for: float | None = None  # seconds since this database's statistics were reset
 
     def of_connections(self, number: int) -> float:
         """The share of max_connections that so many sessions are; one that is not known: half."""
