@@ -416,6 +416,33 @@ def test_wraparound_names_its_holder_and_what_to_freeze(
     assert [one.severity for one in found(cluster, "horizon-held")] == []
 
 
+def test_multixacts_are_held_by_transactions_and_not_by_slots(new_cluster: NewCluster) -> None:
+    """The slot of a consumer that restarts, and a prepared transaction of ten minutes."""
+    cluster = new_cluster(18, {"wal_level": "logical"})
+    sql(cluster.dsn(), "SELECT pg_create_logical_replication_slot('news', 'pgoutput')")
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    vacuum = state.vacuum
+    assert vacuum is not None
+    (slot,) = vacuum.picture.blockers
+    assert slot.name == "news (system catalogs only)"
+    old = replace(slot, what="prepared transaction", name="old", sql="ROLLBACK PREPARED 'old';",
+                  remedy="Check it.", serious=True)  # fmt: skip
+    young = replace(old, name="young", serious=False)
+    far = replace(slot, age=10**9, serious=True)
+    aged = tuple(
+        replace(one, age=1_700_000_000) if one.what == "multixact IDs" else one
+        for one in vacuum.wraparound
+    )
+    picture = replace(vacuum.picture, blockers=(far, old, young))
+    state = replace(state, vacuum=replace(vacuum, wraparound=aged, picture=picture))
+    (told,) = [one for one in judged("here", state).findings if one.id == "wraparound"]
+    first = [one for one in told.remedy if one.startswith("First end")]
+    assert first == ["First end what holds back vacuum: prepared transaction old"]
+    assert "drop_replication_slot" not in " ".join(told.commands)
+
+
+
+
 @pytest.mark.parametrize("major", [13, 18])
 def test_members_of_multixacts_are_counted_by_their_files(
     major: int, new_cluster: NewCluster
