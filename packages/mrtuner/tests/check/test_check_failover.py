@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -424,6 +424,43 @@ def test_a_client_that_may_be_gone_is_told_with_the_time_until_the_server_notice
     assert told(replace(away, client=None)) == []
     assert told(replace(away, client="127.0.0.1")) == []
     assert told(replace(away, state_seconds=299)) == []
+
+
+def test_a_synchronized_slot_is_told_by_the_primary_alone(new_cluster: NewCluster) -> None:
+    """The standby could not drop it."""
+    with standby_of(new_cluster(settings={"wal_level": "logical"})) as (primary, standby):
+        sql(primary.dsn(), "SELECT pg_create_physical_replication_slot('berlin', true)",
+            "SELECT pg_create_logical_replication_slot('news', 'pgoutput', false, false, true)"
+        )  # fmt: skip
+        sql(
+            standby.dsn(),
+            "ALTER SYSTEM SET primary_slot_name = 'berlin'",
+            "ALTER SYSTEM SET hot_standby_feedback = on",
+            f"ALTER SYSTEM SET primary_conninfo = '{primary.dsn()}'",
+            "SELECT pg_reload_conf()",
+        )
+        until(lambda: sql(primary.dsn(), "SELECT active, xmin IS NOT NULL FROM "
+                          "pg_replication_slots WHERE slot_name = 'berlin'")
+              == [(True, True)])  # fmt: skip
+        synced = "SELECT count(*) FROM pg_replication_slots WHERE synced AND NOT temporary"
+
+        def synchronized() -> bool:
+            sql(primary.dsn(), "SELECT pg_log_standby_snapshot()",
+                "SELECT pg_replication_slot_advance('news', pg_current_wal_lsn())")  # fmt: skip
+            with suppress(psycopg.Error):  # it has not received as much yet
+                sql(standby.dsn(), "SELECT pg_sync_replication_slots()")
+            return sql(standby.dsn(), synced) == [(1,)]
+
+        until(synchronized)
+        for cluster, told in ((primary, 1), (standby, 0)):
+            state = read(cluster.dsn(), gather.flags(memory="8GB"))
+            behind = tuple(
+                replace(one, retained=Bytes(64 << 30)) for one in state.server.slots
+                if one.name == "news"
+            )  # fmt: skip
+            server = replace(state.server, slots=behind)
+            report = judged("here", replace(state, server=server))
+            assert len([one for one in report.findings if one.id == "slot-keeps-wal"]) == told
 
 
 def test_attempts_of_a_standby_at_restartpoints_are_not_told_as_checkpoints(

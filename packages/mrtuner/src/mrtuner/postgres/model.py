@@ -201,6 +201,7 @@ class Slot:
     retained: Bytes | None
     temporary: bool = False
     failover: bool | None = None  # whether standbys may keep a copy; None before 17
+    synced: bool = False  # a copy of the primary's, if this is a standby
     idle: float | None = None  # seconds without a consumer; None: it has one, or before 17
 
 

@@ -52,8 +52,11 @@ def _usual_wal(server: Server) -> int:
 def kept_by(slot: Slot, server: Server, full: float | None = None) -> Finding | None:
     """What is wrong with a slot that keeps too much WAL, or has lost what its consumer needs.
 
-    `full` is how long WAL that nobody removes takes to fill its volume [s].
+    `full` is how long WAL that nobody removes takes to fill its volume [s]. A copy of the primary's
+    slot can be neither used nor dropped. Source: documentation, pg_replication_slots.
     """
+    if slot.synced and server.standby:
+        return None
     size = pretty_bytes(slot.retained or 0)
     if slot.status == "lost":
         return _slot(
