@@ -573,6 +573,9 @@ def collation_changed(state: State) -> Iterator[Finding]:
                 f"Rebuild the indexes on text, connected to {as_name(database)}; where that "
                 "finds duplicates, remove them:",
                 Command(f"REINDEX DATABASE CONCURRENTLY {identifier(database)};"),
+                "That skips those of exclusion constraints: REINDEX INDEX each, which locks its "
+                "table:",
+                _EXCLUSIONS,
                 "Only then take note of the new version:",
                 Command(refresh),
             ),
@@ -587,6 +590,15 @@ def collation_changed(state: State) -> Iterator[Finding]:
         )
 
 
+#: Source: documentation, REINDEX, Rebuilding Indexes Concurrently.
+_EXCLUSIONS: Final = Command(
+    "SELECT indexrelid::regclass FROM pg_index WHERE indisexclusion "
+    "AND indcollation::text ~ '[1-9]';"
+)
+_OTHER_LIBRARY: Final = (
+    "Start the server with the library that it was made with, as by the image before; or dump it "
+    "there, and restore it here. REFRESH fails without a version"
+)
 _AS_PRIMARY: Final = (
     "Give this standby the library of its primary; if it has it already, check the primary"
 )
