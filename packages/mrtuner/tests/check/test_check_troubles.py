@@ -85,3 +85,25 @@ def test_indexes_are_rebuilt_before_a_version_of_a_collation_is_taken_note_of() 
             conn.execute(refresh.encode())
         assert "collation-changed" in checked(cluster).passed
     cluster.remove()
+
+
+def test_a_library_without_versions_is_another_one(new_cluster: NewCluster) -> None:
+    """As where musl opens what glibc sorted: here C, which has no version either."""
+    cluster = new_cluster(18)
+    sql(
+        cluster.dsn(),
+        "CREATE DATABASE shop LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0",
+        "UPDATE pg_database SET datcollversion = '2.36' WHERE datname = 'shop'",
+        "CREATE COLLATION plain (provider = libc, locale = 'C')",
+        "CREATE TABLE words (word text COLLATE plain)",
+        "UPDATE pg_collation SET collversion = '2.36' WHERE collname = 'plain'",
+    )
+    found = [one for one in checked(cluster).findings if one.id == "collation-changed"]
+    said = "{} was made with version 2.36 of its library, and the one here has no version"
+    assert {one.text for one in found} == {
+        said.format("collation public.plain"), said.format("database shop"),
+    }  # fmt: skip
+    for one in found:
+        assert one.severity == "danger"
+        assert one.commands == ()  # a REFRESH fails
+        assert "library that it was made with" in one.remedy[0]

@@ -328,7 +328,7 @@ class Collation:
     schema: str
     name: str
     recorded: str
-    actual: str
+    actual: str | None  # None: the library has none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -554,7 +554,7 @@ def collation_changed(state: State) -> Iterator[Finding]:
         (f"database {as_name(one.name)}", one.collation, one.actual, one.name,
          f"ALTER DATABASE {identifier(one.name)} REFRESH COLLATION VERSION;")
         for one in state.databases
-        if one.collation and one.actual and one.collation != one.actual
+        if one.collation and one.collation != one.actual
     ] + [
         (f"collation {as_name(one.schema, one.name)}", one.recorded, one.actual, state.database,
          f"ALTER COLLATION {identifier(one.schema)}.{identifier(one.name)} REFRESH VERSION;")
@@ -564,7 +564,8 @@ def collation_changed(state: State) -> Iterator[Finding]:
         yield Finding(
             id="collation-changed",
             severity=Severity.DANGER,
-            text=f"{what} was made with version {recorded} of its library, which is {actual} now",
+            text=f"{what} was made with version {recorded} of its library, "
+            + (f"which is {actual} now" if actual else "and the one here has no version"),
             consequence="indexes on text may be out of order, so rows are missed or doubled",
             basis="pg_database and pg_collation, now",
             remedy=(_AS_PRIMARY,)
@@ -578,7 +579,9 @@ def collation_changed(state: State) -> Iterator[Finding]:
                 _EXCLUSIONS,
                 "Only then take note of the new version:",
                 Command(refresh),
-            ),
+            )
+            if actual
+            else (_OTHER_LIBRARY,),
         )
     unknown = [as_name(one.name) for one in state.databases if one.sorted and not one.collation]
     if unknown:
