@@ -322,7 +322,9 @@ def test_replication_that_waits_for_ever_is_told_on_the_side_that_waits(
         assert found(primary, "replication-timeout-off") == []
         (told,) = found(standby, "replication-timeout-off")
         assert told.text == "wal_receiver_timeout is 0, so the primary that vanishes is not noticed"
-        configured(primary, "wal_sender_timeout", "0")
+        primary.configure({"wal_sender_timeout": 0})  # in the file that ALTER SYSTEM overrides
+        sql(primary.dsn(), "SELECT pg_reload_conf()")
+        until(lambda: sql(primary.dsn(), "SHOW wal_sender_timeout") == [("0",)])
         (told,) = found(primary, "replication-timeout-off")
         assert told.text == "wal_sender_timeout is 0, so a standby that vanishes is not noticed"
         with psycopg.connect(primary.dsn(), autocommit=True) as conn:

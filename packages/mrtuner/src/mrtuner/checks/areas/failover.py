@@ -217,7 +217,7 @@ def replication_timeout_off(state: State) -> Iterator[Finding]:
                 consequence="the connection stays until the kernel gives it up, which takes from a "
                 "quarter of an hour to two hours, and WAL waits so long",
                 basis="pg_settings, now",
-                remedy=(state.server.platform.remedy(**{name: None}), "The default is 60 s"),
+                remedy=(state.server.platform.remedy(**{name: "'60s'"}), "That is the default"),
             )
 
 
