@@ -428,6 +428,23 @@ def test_a_client_that_may_be_gone_is_told_with_the_time_until_the_server_notice
     assert told(replace(away, state_seconds=299)) == []
 
 
+@pytest.mark.parametrize("mode", ["on", "always"])
+def test_a_standby_does_not_archive_what_it_did_not_as_a_primary(
+    mode: str, new_cluster: NewCluster
+) -> None:
+    """Counters survive a switchover. With `always`, it goes on to archive, and to fail."""
+    cluster = new_cluster(18, {"archive_mode": mode, "archive_command": "false"})
+    sql(cluster.dsn(), "SELECT pg_logical_emit_message(true, 'x', 'y')", "SELECT pg_switch_wal()")
+    failed = "SELECT failed_count > 0 FROM pg_stat_archiver"
+    until(lambda: sql(cluster.dsn(), failed) == [(True,)])
+    assert len(found(cluster, "archiving-fails")) == 1
+    cluster.stop()
+    (cluster.data / "standby.signal").touch()
+    cluster.start()
+    assert sql(cluster.dsn(), failed) == [(True,)]
+    assert len(found(cluster, "archiving-fails")) == (mode == "always")
+
+
 def test_a_synchronized_slot_is_told_by_the_primary_alone(new_cluster: NewCluster) -> None:
     """The standby could not drop it."""
     with standby_of(new_cluster(settings={"wal_level": "logical"})) as (primary, standby):

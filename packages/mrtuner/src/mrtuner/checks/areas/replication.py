@@ -11,7 +11,7 @@ from mrtuner.checks.state import Receiver, State
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.postgres.model import Slot
 from mrtuner.postgres.read_server import WAITING_WAL
-from mrtuner.tuning.suggestions import kept_by, not_archived, slot_cap
+from mrtuner.tuning.suggestions import archives, kept_by, not_archived, slot_cap
 from mrtuner.units import GiB, MiB, pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import drop_slot, identifier
 from mrtuner.wording import as_name, enumerated, plural
@@ -175,7 +175,7 @@ def archiving_fails(state: State) -> Iterator[Finding]:
     archiver = state.server.archiver
     found = tuple(not_archived(state.server, until_full(state)))
     unread = state.missing.get(WAITING_WAL)
-    if unread is not None and not found:
+    if unread is not None and not found and archives(state.server):
         raise CannotJudge(unread.why, unread.supply)
     began = archiver.trouble if archiver else None
     for one in found:
