@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 from conftest import NewCluster
+from psycopg.pq import PGconn
 from standby_pair import standby_of
 
 from mrtuner.answers import check
@@ -441,6 +442,33 @@ def test_multixacts_are_held_by_transactions_and_not_by_slots(new_cluster: NewCl
     assert "drop_replication_slot" not in " ".join(told.commands)
 
 
+def test_a_slot_that_a_busy_server_passed_a_moment_ago_holds_back_nothing(
+    new_cluster: NewCluster,
+) -> None:
+    """Far more than 100,000 transactions a minute; and once they end, its consumer has been away
+    for less than five minutes: no command drops it.
+    """
+    cluster = new_cluster(18, {"wal_level": "logical", "fsync": "off"})
+    sql(
+        cluster.dsn(),
+        "SELECT pg_create_logical_replication_slot('news', 'pgoutput')",
+        "CREATE PROCEDURE burn() LANGUAGE plpgsql AS $$ BEGIN LOOP "
+        "PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$",
+    )
+    raw = PGconn.connect(f"{cluster.dsn()} application_name=burn".encode())
+    raw.exec_(b"SET synchronous_commit = off")
+    raw.send_query(b"CALL burn()")
+    far = "SELECT age(catalog_xmin) > 110000 FROM pg_replication_slots"
+    until(lambda: sql(cluster.dsn(), far) == [(True,)])
+    assert found(cluster, "horizon-held") == []
+    sql(cluster.dsn(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE application_name = 'burn'")  # fmt: skip
+    raw.finish()
+    until(lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_stat_activity "
+                      "WHERE application_name = 'burn'") == [(0,)])  # fmt: skip
+    (held,) = found(cluster, "horizon-held")
+    assert held.remedy[0].startswith("Start its consumer, or drop the slot if it is no longer used")
+    assert held.commands == ()
 
 
 @pytest.mark.parametrize("major", [13, 18])

@@ -204,9 +204,10 @@ _SEE_MEMBERS: Final = (
     "horizon-held",
     judged="vacuum must keep rows for an idle session of five minutes (of one minute, if its "
     "snapshot is 100,000 transactions back), one that has worked for an hour, a prepared "
-    "transaction of five minutes, or whatever else is 100,000 transactions back, in any database; "
-    "or a temporary table is older than the age at which a vacuum is forced; danger: it is "
-    "vacuum_failsafe_age transactions back",
+    "transaction of five minutes, or whatever else is 100,000 transactions back, in any database "
+    "(or, if more, as many as the server uses up in a minute while it is checked); or a temporary "
+    "table is older than the age at which a vacuum is forced; danger: it is vacuum_failsafe_age "
+    "transactions back",
     source="procarray.c, ComputeXidHorizons; autovacuum.c, do_autovacuum; the limits are chosen",
     remedy="End the session or the prepared transaction, or drop the slot.",
     needs=("sessions", "what holds back dead rows"),
