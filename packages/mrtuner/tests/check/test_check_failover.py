@@ -300,10 +300,20 @@ def test_a_logical_slot_that_no_standby_keeps_is_lost_in_a_failover(
         (lost,) = found(primary, "slot-not-synchronized")
         assert lost.severity == "to do"
         assert lost.text == "1 logical slot would be lost in a failover: news"
-        assert "SET (failover = true)" in lost.remedy[1]
+        assert "hot_standby_feedback" in lost.remedy[0]
         assert found(standby, "slot-not-synchronized") == []
-        sql(primary.dsn(), "SELECT pg_drop_replication_slot('news')")
+        sql(primary.dsn(), "CREATE PUBLICATION p", "CREATE DATABASE shop")
+        sql(
+            primary.dsn("shop"),
+            f"CREATE SUBSCRIPTION news CONNECTION '{primary.dsn()}' PUBLICATION p "
+            "WITH (create_slot = false, enabled = false)",
+        )
+        with psycopg.connect(primary.dsn("shop"), autocommit=True) as subscriber:
+            for text in lost.commands[:-1]:
+                subscriber.execute(text.encode())
+        assert lost.commands[-1] == 'ALTER SUBSCRIPTION "news" ENABLE;'
         assert found(primary, "slot-not-synchronized") == []
+        sql(primary.dsn("shop"), "DROP SUBSCRIPTION news")  # and its slot
 
 
 def test_before_17_and_without_a_standby_a_logical_slot_is_nothing_to_do(

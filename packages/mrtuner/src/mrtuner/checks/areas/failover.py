@@ -159,7 +159,7 @@ def standby_gone(state: State) -> Iterator[Finding]:
     judged="a logical slot without failover = true, on a primary with a standby (17 and later); "
     "not one that has had no consumer for five minutes",
     source="documentation: Logical Replication, Logical Replication Failover",
-    remedy="Set failover = true on the subscription, and sync_replication_slots on the standby.",
+    remedy="Set failover = true on the subscription, and on the standby what synchronizes slots.",
     needs=("standbys", "slots"),
 )
 def slot_not_synchronized(state: State) -> Iterator[Finding]:
@@ -184,12 +184,14 @@ def slot_not_synchronized(state: State) -> Iterator[Finding]:
         cost=len(slots) / len(state.server.slots),
         basis="pg_replication_slots, now",
         remedy=(
-            "With sync_replication_slots = on at the standby. Where the consumer is a "
-            "subscription, at the subscriber (its name is usually the slot's):",
+            "At the standby: sync_replication_slots = on, hot_standby_feedback = on, "
+            "primary_slot_name, and a dbname in primary_conninfo",
+            "Where the consumer is a subscription, at the subscriber (its name is usually the "
+            "slot's):",
             Command(
-                f"ALTER SUBSCRIPTION {first} DISABLE; "
-                f"ALTER SUBSCRIPTION {first} SET (failover = true); "
-                f"ALTER SUBSCRIPTION {first} ENABLE;"
+                f"ALTER SUBSCRIPTION {first} DISABLE;",
+                f"ALTER SUBSCRIPTION {first} SET (failover = true);",
+                f"ALTER SUBSCRIPTION {first} ENABLE;",
             ),
         ),
     )
