@@ -438,6 +438,33 @@ def test_a_client_that_may_be_gone_is_told_with_the_time_until_the_server_notice
     assert told(replace(away, state_seconds=299)) == []
 
 
+def test_a_timeout_ends_a_client_that_is_gone(new_cluster: NewCluster) -> None:
+    """The server's is 10 min, for role app 5 min in all databases but shop, where there is none."""
+    cluster = new_cluster(18, {"idle_in_transaction_session_timeout": "10min"})
+    alter = "ALTER ROLE app {} SET idle_in_transaction_session_timeout = {}"
+    sql(cluster.dsn(), "CREATE ROLE app", "CREATE DATABASE shop", alter.format("", "'5min'"),
+        alter.format("IN DATABASE shop", "0"))  # fmt: skip
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+
+    def told(role: str, database: str) -> list[str]:
+        away = Session(
+            pid=77, role=role, database=database, application="web", client="10.0.0.1",
+            state="idle in transaction", backend_type="client backend", waits_for=None,
+            blocked_by=(), state_seconds=300, statement="SELECT ?",
+        )  # fmt: skip
+        report = judged("here", replace(state, sessions=(away,)))
+        return [one.text for one in report.findings if one.id == "dead-clients-stay"]
+
+    gone = "if web (process 77) from 10.0.0.1 is gone, the server {} only after {}"
+    assert told("other", "shop") == [gone.format("ends it", "10 min")]
+    assert told("app", "postgres") == []
+    assert told("app", "shop") == [gone.format("notices", "2.19 h")]
+    sql(cluster.dsn(), "ALTER SYSTEM SET transaction_timeout = '5min'", "SELECT pg_reload_conf()")
+    until(lambda: sql(cluster.dsn(), "SHOW transaction_timeout") == [("5min",)])
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    assert told("other", "shop") == told("app", "shop") == []
+
+
 @pytest.mark.parametrize("mode", ["on", "always"])
 def test_a_standby_does_not_archive_what_it_did_not_as_a_primary(
     mode: str, new_cluster: NewCluster
