@@ -89,6 +89,38 @@ def test_a_key_of_a_domain_and_one_counted_down_end_as_well(
     assert sql(cluster.dsn(), types) == [("bigint",)] * 3
 
 
+@pytest.mark.parametrize("major", [13, 18])
+def test_what_depends_on_columns_that_reference_a_key_is_told_before_they_are_rewritten(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """One is referenced in turn, and one is a partition key."""
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE a (id serial PRIMARY KEY)", "SELECT setval('a_id_seq', 2140000000)",
+        "CREATE TABLE b (a_id int UNIQUE REFERENCES a)",
+        "CREATE TABLE c (b_id int REFERENCES b (a_id))",
+        "CREATE TABLE p (a_id int REFERENCES a) PARTITION BY LIST (a_id)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1)",
+        "CREATE VIEW v AS SELECT b_id FROM c",
+    )  # fmt: skip
+    (one,) = found(cluster, "sequence-exhausted")
+    _, drop, *rest = one.remedy
+    assert drop.startswith(
+        "In one transaction with what follows, drop view public.v, and create it"
+    )
+    assert [text.partition(" ALTER COLUMN ")[0] for text in rest] == [
+        'ALTER TABLE "public"."a"', 'ALTER TABLE "public"."b"', 'ALTER TABLE "public"."c"',
+        'Copy "public"."p" into a new table whose column is bigint, since a partition key cannot '
+        "change its type",
+    ]  # fmt: skip
+    with pytest.raises(psycopg.errors.FeatureNotSupported):  # the proof
+        sql(cluster.dsn(), one.commands[-1])
+    sql(cluster.dsn(), "DROP VIEW v")
+    run(cluster, one)
+    assert not found(cluster, "sequence-exhausted")
+
+
 def test_an_application_s_key_of_a_domain_or_counted_down_ends_as_well(
     new_cluster: NewCluster,
 ) -> None:

@@ -184,14 +184,16 @@ class IntegerKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnUsers:
-    """What refers to an integer column that is near its end."""
+    """What depends on an integer column that is near its end, or on those that reference it."""
 
     schema: str
     table: str
     column: str
     forbids: tuple[str, ...]  # another type: views, triggers
     partitions: bool  # it is part of a partition key, which cannot change its type at all
-    refers: tuple[tuple[str, str, str], ...]  # schema, table and column: integers, too
+    #: Schema, table and column of those that reference it, integers too, and whether each is part
+    #: of a partition key.
+    refers: tuple[tuple[str, str, str, bool], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
