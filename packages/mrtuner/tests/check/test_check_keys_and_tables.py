@@ -917,6 +917,33 @@ def test_of_attached_indexes_13_replaces_the_topmost(new_cluster: NewCluster) ->
 
 
 @pytest.mark.parametrize("major", [13, 18])
+def test_what_a_failed_reindex_left_on_a_toast_table_is_dropped(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    sql(cluster.dsn(), "CREATE TABLE t (a text)")
+    with psycopg.connect(cluster.dsn()) as writer:
+        writer.execute("INSERT INTO t VALUES ('x')")
+        raw = PGconn.connect(f"{cluster.dsn()} application_name=rebuild".encode())
+        raw.send_query(b"REINDEX TABLE CONCURRENTLY t")
+        until(lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_index AS i, pg_stat_activity "
+                          "AS a WHERE NOT i.indisvalid AND a.wait_event_type = 'Lock'")
+              == [(1,)])  # fmt: skip
+        assert "invalid-index" in checked(cluster).passed  # it is at work
+        sql(cluster.dsn(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE application_name = 'rebuild'")  # fmt: skip
+        raw.finish()
+    until(lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_stat_activity "
+                      "WHERE application_name = 'rebuild'") == [(0,)])  # fmt: skip
+    (one,) = found(cluster, "invalid-index")
+    ((name,),) = sql(cluster.dsn(), "SELECT relname FROM pg_class WHERE relname LIKE '%ccnew'")
+    assert one.text.startswith(f"index pg_toast.{name} of pg_toast.pg_toast_")
+    assert one.commands == (f'DROP INDEX CONCURRENTLY "pg_toast"."{name}";',)
+    run(cluster, one)
+    assert "invalid-index" in checked(cluster).passed
+
+
+@pytest.mark.parametrize("major", [13, 18])
 def test_what_a_failed_reindex_left_is_built_again_if_it_was_attached_since(
     major: int, new_cluster: NewCluster
 ) -> None:
