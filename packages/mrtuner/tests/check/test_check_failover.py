@@ -465,6 +465,27 @@ def test_a_timeout_ends_a_client_that_is_gone(new_cluster: NewCluster) -> None:
     assert told("other", "shop") == told("app", "shop") == []
 
 
+@pytest.mark.parametrize("major", [18, 19])
+def test_a_cursor_that_holds_up_replay_is_found(major: int, new_cluster: NewCluster) -> None:
+    """Its snapshot needs none of the rows that VACUUM removes, but it is on their page."""
+    with standby_of(new_cluster(major), max_standby_streaming_delay="-1") as (primary, standby):
+        sql(primary.dsn(), "CREATE TABLE t (a int) WITH (autovacuum_enabled = off)",
+            "INSERT INTO t SELECT generate_series(1, 9)", "DELETE FROM t WHERE a > 5")  # fmt: skip
+        until(lambda: sql(standby.dsn(), "SELECT to_regclass('t') IS NOT NULL") == [(True,)])
+        until(lambda: sql(standby.dsn(), "SELECT count(*) FROM t") == [(5,)])
+        with psycopg.connect(standby.dsn()) as reader:
+            reader.execute("DECLARE c CURSOR FOR SELECT * FROM t")
+            reader.execute("FETCH 1 FROM c")
+            sql(primary.dsn(), "VACUUM t", "SELECT pg_logical_emit_message(true, 'x', 'y')")
+
+            def held() -> bool:
+                state = read(standby.dsn(), gather.flags(memory="8GB"))
+                return state.receiver is not None and state.receiver.held
+
+            until(held)
+        until(lambda: not held())
+
+
 @pytest.mark.parametrize("mode", ["on", "always"])
 def test_a_standby_does_not_archive_what_it_did_not_as_a_primary(
     mode: str, new_cluster: NewCluster

@@ -8,6 +8,7 @@ SELECT (SELECT count(*) > 0 AND bool_or(status = 'streaming')
        END AS waiting,
        EXISTS (SELECT FROM pg_catalog.pg_stat_activity
                WHERE backend_type = 'startup' AND (wait_event LIKE 'RecoveryConflict%'
-                     OR wait_event_type IN ('Lock', 'BufferPin'))) AS held,
+                     -- The latter is what 19 calls the former.
+                     OR wait_event IN ('BufferPin', 'BufferCleanup') OR wait_event_type = 'Lock')) AS held,
        extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8 AS idle_seconds
 WHERE pg_is_in_recovery()
