@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -32,8 +32,8 @@ from waiting import until
 pytestmark = pytest.mark.timed
 
 
-def checked(cluster: Cluster) -> CheckReport:
-    return check(cluster.dsn(), skip=["free-space"], memory="8GB", cpus=4, storage="ssd")
+def checked(cluster: Cluster, user: str = "postgres") -> CheckReport:
+    return check(cluster.dsn(user=user), skip=["free-space"], memory="8GB", cpus=4, storage="ssd")
 
 
 def found(cluster: Cluster, name: str) -> list[Finding]:
@@ -67,6 +67,38 @@ def test_commits_that_wait_for_more_standbys_than_there_are(new_cluster: NewClus
             assert found(primary, "synchronous-standby-single") == []
         configured(primary, "synchronous_standby_names", "b, a")
         assert [one.id for one in checked(primary).findings] == ["synchronous-standby-single"]
+
+
+def test_what_a_role_may_not_see_of_replication_is_no_danger(new_cluster: NewCluster) -> None:
+    """All is well; of others' rows, it sees only that they are there. The primary is idle for long.
+    That there is no receiver at all, every role sees.
+    """
+    with standby_of(new_cluster(), "a") as (primary, standby):
+        sql(primary.dsn(), "CREATE ROLE plain LOGIN")
+        configured(primary, "synchronous_standby_names", "a")
+        until(lambda: sql(primary.dsn(), "SELECT sync_state FROM pg_stat_replication")
+              == [("sync",)])  # fmt: skip
+        until(lambda: sql(standby.dsn(), "SELECT to_regrole('plain') <> 0") == [(True,)])
+
+        def told(user: str) -> tuple[bool | None, list[str]]:
+            state = read(standby.dsn(user=user), gather.flags(memory="8GB"))
+            assert state.receiver is not None
+            idle = replace(state, receiver=replace(state.receiver, idle_seconds=300.0))
+            findings = judged("here", idle).findings
+            return state.receiver.streaming, [
+                one.severity for one in findings if one.id == "standby-stale"
+            ]
+
+        report = checked(primary, "plain")
+        assert report.findings == ()
+        assert {"synchronous-standby-missing", "synchronous-standby-single"} <= {
+            one.name for one in report.unjudged
+        }
+        assert told("postgres") == (True, [])
+        assert told("plain") == (None, [])
+        primary.stop()
+        until(lambda: sql(standby.dsn(), "SELECT count(*) FROM pg_stat_wal_receiver") == [(0,)])
+        assert told("plain") == (False, ["danger"])
 
 
 @contextmanager
@@ -268,10 +300,20 @@ def test_a_logical_slot_that_no_standby_keeps_is_lost_in_a_failover(
         (lost,) = found(primary, "slot-not-synchronized")
         assert lost.severity == "to do"
         assert lost.text == "1 logical slot would be lost in a failover: news"
-        assert "SET (failover = true)" in lost.remedy[1]
+        assert "hot_standby_feedback" in lost.remedy[0]
         assert found(standby, "slot-not-synchronized") == []
-        sql(primary.dsn(), "SELECT pg_drop_replication_slot('news')")
+        sql(primary.dsn(), "CREATE PUBLICATION p", "CREATE DATABASE shop")
+        sql(
+            primary.dsn("shop"),
+            f"CREATE SUBSCRIPTION news CONNECTION '{primary.dsn()}' PUBLICATION p "
+            "WITH (create_slot = false, enabled = false)",
+        )
+        with psycopg.connect(primary.dsn("shop"), autocommit=True) as subscriber:
+            for text in lost.commands[:-1]:
+                subscriber.execute(text.encode())
+        assert lost.commands[-1] == 'ALTER SUBSCRIPTION "news" ENABLE;'
         assert found(primary, "slot-not-synchronized") == []
+        sql(primary.dsn("shop"), "DROP SUBSCRIPTION news")  # and its slot
 
 
 def test_before_17_and_without_a_standby_a_logical_slot_is_nothing_to_do(
@@ -290,7 +332,9 @@ def test_replication_that_waits_for_ever_is_told_on_the_side_that_waits(
         assert found(primary, "replication-timeout-off") == []
         (told,) = found(standby, "replication-timeout-off")
         assert told.text == "wal_receiver_timeout is 0, so the primary that vanishes is not noticed"
-        configured(primary, "wal_sender_timeout", "0")
+        primary.configure({"wal_sender_timeout": 0})  # in the file that ALTER SYSTEM overrides
+        sql(primary.dsn(), "SELECT pg_reload_conf()")
+        until(lambda: sql(primary.dsn(), "SHOW wal_sender_timeout") == [("0",)])
         (told,) = found(primary, "replication-timeout-off")
         assert told.text == "wal_sender_timeout is 0, so a standby that vanishes is not noticed"
         with psycopg.connect(primary.dsn(), autocommit=True) as conn:
@@ -392,6 +436,108 @@ def test_a_client_that_may_be_gone_is_told_with_the_time_until_the_server_notice
     assert told(replace(away, client=None)) == []
     assert told(replace(away, client="127.0.0.1")) == []
     assert told(replace(away, state_seconds=299)) == []
+
+
+def test_a_timeout_ends_a_client_that_is_gone(new_cluster: NewCluster) -> None:
+    """The server's is 10 min, for role app 5 min in all databases but shop, where there is none."""
+    cluster = new_cluster(18, {"idle_in_transaction_session_timeout": "10min"})
+    alter = "ALTER ROLE app {} SET idle_in_transaction_session_timeout = {}"
+    sql(cluster.dsn(), "CREATE ROLE app", "CREATE DATABASE shop", alter.format("", "'5min'"),
+        alter.format("IN DATABASE shop", "0"))  # fmt: skip
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+
+    def told(role: str, database: str) -> list[str]:
+        away = Session(
+            pid=77, role=role, database=database, application="web", client="10.0.0.1",
+            state="idle in transaction", backend_type="client backend", waits_for=None,
+            blocked_by=(), state_seconds=300, statement="SELECT ?",
+        )  # fmt: skip
+        report = judged("here", replace(state, sessions=(away,)))
+        return [one.text for one in report.findings if one.id == "dead-clients-stay"]
+
+    gone = "if web (process 77) from 10.0.0.1 is gone, the server {} only after {}"
+    assert told("other", "shop") == [gone.format("ends it", "10 min")]
+    assert told("app", "postgres") == []
+    assert told("app", "shop") == [gone.format("notices", "2.19 h")]
+    sql(cluster.dsn(), "ALTER SYSTEM SET transaction_timeout = '5min'", "SELECT pg_reload_conf()")
+    until(lambda: sql(cluster.dsn(), "SHOW transaction_timeout") == [("5min",)])
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    assert told("other", "shop") == told("app", "shop") == []
+
+
+@pytest.mark.parametrize("major", [18, 19])
+def test_a_cursor_that_holds_up_replay_is_found(major: int, new_cluster: NewCluster) -> None:
+    """Its snapshot needs none of the rows that VACUUM removes, but it is on their page."""
+    with standby_of(new_cluster(major), max_standby_streaming_delay="-1") as (primary, standby):
+        sql(primary.dsn(), "CREATE TABLE t (a int) WITH (autovacuum_enabled = off)",
+            "INSERT INTO t SELECT generate_series(1, 9)", "DELETE FROM t WHERE a > 5")  # fmt: skip
+        until(lambda: sql(standby.dsn(), "SELECT to_regclass('t') IS NOT NULL") == [(True,)])
+        until(lambda: sql(standby.dsn(), "SELECT count(*) FROM t") == [(5,)])
+        with psycopg.connect(standby.dsn()) as reader:
+            reader.execute("DECLARE c CURSOR FOR SELECT * FROM t")
+            reader.execute("FETCH 1 FROM c")
+            sql(primary.dsn(), "VACUUM t", "SELECT pg_logical_emit_message(true, 'x', 'y')")
+
+            def held() -> bool:
+                state = read(standby.dsn(), gather.flags(memory="8GB"))
+                return state.receiver is not None and state.receiver.held
+
+            until(held)
+        until(lambda: not held())
+
+
+@pytest.mark.parametrize("mode", ["on", "always"])
+def test_a_standby_does_not_archive_what_it_did_not_as_a_primary(
+    mode: str, new_cluster: NewCluster
+) -> None:
+    """Counters survive a switchover. With `always`, it goes on to archive, and to fail."""
+    cluster = new_cluster(18, {"archive_mode": mode, "archive_command": "false"})
+    sql(cluster.dsn(), "SELECT pg_logical_emit_message(true, 'x', 'y')", "SELECT pg_switch_wal()")
+    failed = "SELECT failed_count > 0 FROM pg_stat_archiver"
+    until(lambda: sql(cluster.dsn(), failed) == [(True,)])
+    assert len(found(cluster, "archiving-fails")) == 1
+    cluster.stop()
+    (cluster.data / "standby.signal").touch()
+    cluster.start()
+    assert sql(cluster.dsn(), failed) == [(True,)]
+    assert len(found(cluster, "archiving-fails")) == (mode == "always")
+
+
+def test_a_synchronized_slot_is_told_by_the_primary_alone(new_cluster: NewCluster) -> None:
+    """The standby could not drop it."""
+    with standby_of(new_cluster(settings={"wal_level": "logical"})) as (primary, standby):
+        sql(primary.dsn(), "SELECT pg_create_physical_replication_slot('berlin', true)",
+            "SELECT pg_create_logical_replication_slot('news', 'pgoutput', false, false, true)"
+        )  # fmt: skip
+        sql(
+            standby.dsn(),
+            "ALTER SYSTEM SET primary_slot_name = 'berlin'",
+            "ALTER SYSTEM SET hot_standby_feedback = on",
+            f"ALTER SYSTEM SET primary_conninfo = '{primary.dsn()}'",
+            "SELECT pg_reload_conf()",
+        )
+        until(lambda: sql(primary.dsn(), "SELECT active, xmin IS NOT NULL FROM "
+                          "pg_replication_slots WHERE slot_name = 'berlin'")
+              == [(True, True)])  # fmt: skip
+        synced = "SELECT count(*) FROM pg_replication_slots WHERE synced AND NOT temporary"
+
+        def synchronized() -> bool:
+            sql(primary.dsn(), "SELECT pg_log_standby_snapshot()",
+                "SELECT pg_replication_slot_advance('news', pg_current_wal_lsn())")  # fmt: skip
+            with suppress(psycopg.Error):  # it has not received as much yet
+                sql(standby.dsn(), "SELECT pg_sync_replication_slots()")
+            return sql(standby.dsn(), synced) == [(1,)]
+
+        until(synchronized)
+        for cluster, told in ((primary, 1), (standby, 0)):
+            state = read(cluster.dsn(), gather.flags(memory="8GB"))
+            behind = tuple(
+                replace(one, retained=Bytes(64 << 30)) for one in state.server.slots
+                if one.name == "news"
+            )  # fmt: skip
+            server = replace(state.server, slots=behind)
+            report = judged("here", replace(state, server=server))
+            assert len([one for one in report.findings if one.id == "slot-keeps-wal"]) == told
 
 
 def test_attempts_of_a_standby_at_restartpoints_are_not_told_as_checkpoints(

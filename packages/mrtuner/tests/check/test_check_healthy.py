@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -124,6 +126,62 @@ def test_a_restart_makes_no_pace(major: int, new_cluster: NewCluster) -> None:
     crashed, lost = since()
     assert crashed > began
     assert lost < transactions
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_a_crash_that_the_postmaster_survives_ends_what_was_counted(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """Its start is not when they began; nor is a later reset of the background writer's alone."""
+    cluster = new_cluster(major)
+    start = "SELECT pg_postmaster_start_time()::text"
+    ((started,),) = sql(cluster.dsn(), start)
+    victim = psycopg.connect(cluster.dsn())
+    ((before,),) = victim.execute("SELECT clock_timestamp()::text").fetchall()
+    os.kill(victim.info.backend_pid, signal.SIGKILL)
+    victim.close()
+
+    def recovered() -> bool:
+        with suppress(psycopg.OperationalError):
+            later = f"SELECT stats_reset > '{before}' FROM pg_stat_archiver"
+            return sql(cluster.dsn(), later) == [(True,)]
+        return False
+
+    until(recovered)
+    sql(cluster.dsn(), "SELECT pg_stat_reset_shared('bgwriter')")
+    assert sql(cluster.dsn(), start) == [(started,)]
+    vacuum = read(cluster.dsn(), gather.flags(memory="8GB")).vacuum
+    assert vacuum is not None
+    ((crash,),) = sql(
+        cluster.dsn(), "SELECT extract(epoch FROM stats_reset)::float8 FROM pg_stat_archiver"
+    )
+    assert vacuum.picture.samples[-1].moment.began_at == pytest.approx(crash, abs=0.01)
+
+
+def test_an_index_that_nobody_scanned_may_be_new(new_cluster: NewCluster) -> None:
+    """2,000 pages of 8 kB are 15.6 MB. A day before a month, nothing is said."""
+    cluster = new_cluster()
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE t (a int)", "CREATE INDEX own ON t (a)",
+        "UPDATE pg_class SET relpages = 2000 WHERE relname = 'own'",
+    )  # fmt: skip
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+
+    def told(days: int) -> CheckReport:
+        assert state.vacuum is not None
+        picture = state.vacuum.picture
+        moment = replace(picture.samples[-1].moment, reset_at=0.0, at=days * 86_400.0)
+        samples = (replace(picture.samples[-1], moment=moment),)
+        vacuum = replace(state.vacuum, picture=replace(picture, samples=samples))
+        return judged("here", replace(state, vacuum=vacuum))
+
+    (found,) = [one for one in told(90).findings if one.id == "unused-index"]
+    assert found.text == "1 index had no scan in 90 d, or since it was created, 15.6 MB in all"
+    assert found.remedy[0].startswith("If it is older than a month")
+    assert found.commands == ('DROP INDEX CONCURRENTLY "public"."own";',)
+    (lack,) = [one for one in told(29).unjudged if one.name == "unused-index"]
+    assert lack.why == "statistics of this database are 29 d old; 1 large index had no scan since"
 
 
 def test_many_transactions_alone_are_no_wraparound(embedded: Cluster) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 from conftest import NewCluster
+from psycopg.pq import PGconn
 from standby_pair import standby_of
 
 from mrtuner.answers import check
@@ -86,6 +87,38 @@ def test_a_key_of_a_domain_and_one_counted_down_end_as_well(
         "AND attnum > 0 AND attrelid IN ('dt'::regclass, 'dd'::regclass, 'refers'::regclass)"
     )
     assert sql(cluster.dsn(), types) == [("bigint",)] * 3
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_what_depends_on_columns_that_reference_a_key_is_told_before_they_are_rewritten(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """One is referenced in turn, and one is a partition key."""
+    cluster = new_cluster(major)
+    sql(
+        cluster.dsn(),
+        "CREATE TABLE a (id serial PRIMARY KEY)", "SELECT setval('a_id_seq', 2140000000)",
+        "CREATE TABLE b (a_id int UNIQUE REFERENCES a)",
+        "CREATE TABLE c (b_id int REFERENCES b (a_id))",
+        "CREATE TABLE p (a_id int REFERENCES a) PARTITION BY LIST (a_id)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1)",
+        "CREATE VIEW v AS SELECT b_id FROM c",
+    )  # fmt: skip
+    (one,) = found(cluster, "sequence-exhausted")
+    _, drop, *rest = one.remedy
+    assert drop.startswith(
+        "In one transaction with what follows, drop view public.v, and create it"
+    )
+    assert [text.partition(" ALTER COLUMN ")[0] for text in rest] == [
+        'ALTER TABLE "public"."a"', 'ALTER TABLE "public"."b"', 'ALTER TABLE "public"."c"',
+        'Copy "public"."p" into a new table whose column is bigint, since a partition key cannot '
+        "change its type",
+    ]  # fmt: skip
+    with pytest.raises(psycopg.errors.FeatureNotSupported):  # the proof
+        sql(cluster.dsn(), one.commands[-1])
+    sql(cluster.dsn(), "DROP VIEW v")
+    run(cluster, one)
+    assert not found(cluster, "sequence-exhausted")
 
 
 def test_an_application_s_key_of_a_domain_or_counted_down_ends_as_well(
@@ -414,6 +447,60 @@ def test_wraparound_names_its_holder_and_what_to_freeze(
     (age,) = sql(cluster.dsn(), "SELECT age(relfrozenxid) FROM pg_class WHERE relname = 't'")
     assert age[0] < 100
     assert [one.severity for one in found(cluster, "horizon-held")] == []
+
+
+def test_multixacts_are_held_by_transactions_and_not_by_slots(new_cluster: NewCluster) -> None:
+    """The slot of a consumer that restarts, and a prepared transaction of ten minutes."""
+    cluster = new_cluster(18, {"wal_level": "logical"})
+    sql(cluster.dsn(), "SELECT pg_create_logical_replication_slot('news', 'pgoutput')")
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    vacuum = state.vacuum
+    assert vacuum is not None
+    (slot,) = vacuum.picture.blockers
+    assert slot.name == "news (system catalogs only)"
+    old = replace(slot, what="prepared transaction", name="old", sql="ROLLBACK PREPARED 'old';",
+                  remedy="Check it.", serious=True)  # fmt: skip
+    young = replace(old, name="young", serious=False)
+    far = replace(slot, age=10**9, serious=True)
+    aged = tuple(
+        replace(one, age=1_700_000_000) if one.what == "multixact IDs" else one
+        for one in vacuum.wraparound
+    )
+    picture = replace(vacuum.picture, blockers=(far, old, young))
+    state = replace(state, vacuum=replace(vacuum, wraparound=aged, picture=picture))
+    (told,) = [one for one in judged("here", state).findings if one.id == "wraparound"]
+    first = [one for one in told.remedy if one.startswith("First end")]
+    assert first == ["First end what holds back vacuum: prepared transaction old"]
+    assert "drop_replication_slot" not in " ".join(told.commands)
+
+
+def test_a_slot_that_a_busy_server_passed_a_moment_ago_holds_back_nothing(
+    new_cluster: NewCluster,
+) -> None:
+    """Far more than 100,000 transactions a minute; and once they end, its consumer has been away
+    for less than five minutes: no command drops it.
+    """
+    cluster = new_cluster(18, {"wal_level": "logical", "fsync": "off"})
+    sql(
+        cluster.dsn(),
+        "SELECT pg_create_logical_replication_slot('news', 'pgoutput')",
+        "CREATE PROCEDURE burn() LANGUAGE plpgsql AS $$ BEGIN LOOP "
+        "PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$",
+    )
+    raw = PGconn.connect(f"{cluster.dsn()} application_name=burn".encode())
+    raw.exec_(b"SET synchronous_commit = off")
+    raw.send_query(b"CALL burn()")
+    far = "SELECT age(catalog_xmin) > 110000 FROM pg_replication_slots"
+    until(lambda: sql(cluster.dsn(), far) == [(True,)])
+    assert found(cluster, "horizon-held") == []
+    sql(cluster.dsn(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE application_name = 'burn'")  # fmt: skip
+    raw.finish()
+    until(lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_stat_activity "
+                      "WHERE application_name = 'burn'") == [(0,)])  # fmt: skip
+    (held,) = found(cluster, "horizon-held")
+    assert held.remedy[0].startswith("Start its consumer, or drop the slot if it is no longer used")
+    assert held.commands == ()
 
 
 @pytest.mark.parametrize("major", [13, 18])
@@ -827,6 +914,33 @@ def test_of_attached_indexes_13_replaces_the_topmost(new_cluster: NewCluster) ->
     )  # fmt: skip
     assert not found(cluster, "invalid-index")
     assert sql(cluster.dsn(), "SELECT count(*) FROM pg_index WHERE NOT indisvalid") == [(0,)]
+
+
+@pytest.mark.parametrize("major", [13, 18])
+def test_what_a_failed_reindex_left_on_a_toast_table_is_dropped(
+    major: int, new_cluster: NewCluster
+) -> None:
+    cluster = new_cluster(major)
+    sql(cluster.dsn(), "CREATE TABLE t (a text)")
+    with psycopg.connect(cluster.dsn()) as writer:
+        writer.execute("INSERT INTO t VALUES ('x')")
+        raw = PGconn.connect(f"{cluster.dsn()} application_name=rebuild".encode())
+        raw.send_query(b"REINDEX TABLE CONCURRENTLY t")
+        until(lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_index AS i, pg_stat_activity "
+                          "AS a WHERE NOT i.indisvalid AND a.wait_event_type = 'Lock'")
+              == [(1,)])  # fmt: skip
+        assert "invalid-index" in checked(cluster).passed  # it is at work
+        sql(cluster.dsn(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE application_name = 'rebuild'")  # fmt: skip
+        raw.finish()
+    until(lambda: sql(cluster.dsn(), "SELECT count(*) FROM pg_stat_activity "
+                      "WHERE application_name = 'rebuild'") == [(0,)])  # fmt: skip
+    (one,) = found(cluster, "invalid-index")
+    ((name,),) = sql(cluster.dsn(), "SELECT relname FROM pg_class WHERE relname LIKE '%ccnew'")
+    assert one.text.startswith(f"index pg_toast.{name} of pg_toast.pg_toast_")
+    assert one.commands == (f'DROP INDEX CONCURRENTLY "pg_toast"."{name}";',)
+    run(cluster, one)
+    assert "invalid-index" in checked(cluster).passed
 
 
 @pytest.mark.parametrize("major", [13, 18])

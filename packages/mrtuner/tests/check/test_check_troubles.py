@@ -64,18 +64,46 @@ def test_indexes_are_rebuilt_before_a_version_of_a_collation_is_taken_note_of() 
         sql(
             cluster.dsn(),
             "CREATE COLLATION german (provider = icu, locale = 'de')",
-            "CREATE TABLE words (word text COLLATE german PRIMARY KEY)",
+            "CREATE TABLE words (word text COLLATE german PRIMARY KEY, number int, "
+            "EXCLUDE USING btree (number WITH =), "
+            "CONSTRAINT once EXCLUDE USING btree (word WITH =))",
             "UPDATE pg_collation SET collversion = '1' WHERE collname = 'german'",
         )
         (found,) = (one for one in checked(cluster).findings if one.id == "collation-changed")
         said = "collation public.german was made with version 1 of its library"
         assert found.text.startswith(said)
-        assert found.commands == (
-            'REINDEX DATABASE CONCURRENTLY "postgres";',
-            'ALTER COLLATION "public"."german" REFRESH VERSION;',
-        )
+        reindex, skipped, refresh = found.commands
+        assert reindex == 'REINDEX DATABASE CONCURRENTLY "postgres";'
+        assert refresh == 'ALTER COLLATION "public"."german" REFRESH VERSION;'
+        file = "SELECT pg_relation_filenode('{}')"
+        before = [sql(cluster.dsn(), file.format(name)) for name in ("words_pkey", "once")]
         with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
-            for text in found.commands:
-                conn.execute(text.encode())
+            conn.execute(reindex.encode())
+            after = [sql(cluster.dsn(), file.format(name)) for name in ("words_pkey", "once")]
+            assert [one != other for one, other in zip(before, after, strict=True)] == [True, False]
+            assert conn.execute(skipped.encode()).fetchall() == [("once",)]
+            conn.execute(refresh.encode())
         assert "collation-changed" in checked(cluster).passed
     cluster.remove()
+
+
+def test_a_library_without_versions_is_another_one(new_cluster: NewCluster) -> None:
+    """As where musl opens what glibc sorted: here C, which has no version either."""
+    cluster = new_cluster(18)
+    sql(
+        cluster.dsn(),
+        "CREATE DATABASE shop LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0",
+        "UPDATE pg_database SET datcollversion = '2.36' WHERE datname = 'shop'",
+        "CREATE COLLATION plain (provider = libc, locale = 'C')",
+        "CREATE TABLE words (word text COLLATE plain)",
+        "UPDATE pg_collation SET collversion = '2.36' WHERE collname = 'plain'",
+    )
+    found = [one for one in checked(cluster).findings if one.id == "collation-changed"]
+    said = "{} was made with version 2.36 of its library, and the one here has no version"
+    assert {one.text for one in found} == {
+        said.format("collation public.plain"), said.format("database shop"),
+    }  # fmt: skip
+    for one in found:
+        assert one.severity == "danger"
+        assert one.commands == ()  # a REFRESH fails
+        assert "library that it was made with" in one.remedy[0]

@@ -84,14 +84,14 @@ def test_every_platform_says_how_a_setting_is_changed() -> None:
 
 def test_a_remedy_is_sql_only_where_sql_changes_settings() -> None:
     ours = Platform(name="self-managed", evidence="", alter_system=True, how="Use ALTER SYSTEM.")
-    assert ours.remedy(autovacuum="on", wal_sender_timeout=None) == (
-        "ALTER SYSTEM SET autovacuum = on; ALTER SYSTEM RESET wal_sender_timeout; "
+    assert ours.remedy(autovacuum="on", wal_sender_timeout="'60s'") == (
+        "ALTER SYSTEM SET autovacuum = on; ALTER SYSTEM SET wal_sender_timeout = '60s'; "
         "SELECT pg_reload_conf();"
     )
     assert ours.remedy(True, autovacuum_max_workers="'5'") == (
         "ALTER SYSTEM SET autovacuum_max_workers = '5'; -- then restart"
     )
     rds = Platform(name="rds", evidence="", alter_system=False, how="Change it in the group.")
-    assert rds.remedy(autovacuum="on", wal_sender_timeout=None) == (
-        "autovacuum = on, wal_sender_timeout = its default. Change it in the group."
+    assert rds.remedy(autovacuum="on", wal_sender_timeout="'60s'") == (
+        "autovacuum = on, wal_sender_timeout = '60s'. Change it in the group."
     )

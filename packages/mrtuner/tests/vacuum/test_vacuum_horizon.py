@@ -157,7 +157,9 @@ def test_a_logical_slot_of_another_database_keeps_rows_of_system_catalogs_only(
     (one,) = named(cluster)
     assert one.name == "forgotten (system catalogs only)"
     assert (kept(cluster), kept(cluster, "pg_class") > 0) == (0, True)
-    sql(cluster.dsn(), str(one.sql))
+    drop = "SELECT pg_drop_replication_slot('forgotten');"
+    assert one.sql == (drop if cluster.binaries.major >= 17 else None)  # since when is not known
+    sql(cluster.dsn(), drop)
     assert kept(cluster, "pg_class") == 0
 
 

@@ -94,7 +94,7 @@ def slot(**given: Any) -> dict[str, Any]:
     return {
         "name": "follower", "type": "physical", "active": True, "database": None,
         "standby": "replica1", "age": 1_000_000, "catalog_age": None, "key": "follower",
-        "xmin": "700", "xid": None, **given,
+        "xmin": "700", "xid": None, "idle": None, **given,
     }  # fmt: skip
 
 

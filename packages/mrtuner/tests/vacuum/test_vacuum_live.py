@@ -134,9 +134,13 @@ def test_what_stands_in_the_way_is_named_with_a_remedy_that_works(
             "logical replication slot, inactive",
             "prepared transaction",
         }
-        sql(dsn, *(str(one.sql) for one in found.values()))
+        commands = [one.sql for one in found.values() if one.sql]
+        sql(dsn, *commands)
         with pytest.raises(psycopg.OperationalError):
             conn.execute("SELECT 1")
+    if len(commands) == 2:  # before 17, a consumer may be away for a moment
+        assert cluster.binaries.major < 17
+        sql(dsn, "SELECT pg_drop_replication_slot('left_behind')")
     assert vacuum(dsn, thresholds=young).picture.blockers == ()
     sql(dsn, "DROP TABLE held")
 

@@ -39,12 +39,13 @@ from mrtuner.facts import Missing
 from mrtuner.history.recording.statement_text import normalized
 from mrtuner.postgres.connect import any_bytes, connect, translated
 from mrtuner.postgres.missing_grants import SEE_FILES, SEE_STATS, SEE_SUBSCRIPTIONS
-from mrtuner.postgres.named_queries import QueryTimeouts, Reader
+from mrtuner.postgres.named_queries import QueryTimeouts, Reader, Row
 from mrtuner.postgres.read_server import ORIGINS
 from mrtuner.postgres.read_server import read as read_server
 from mrtuner.tuning import Tuning, gather, next_start_of, tune_server
 from mrtuner.tuning.situation import OF_OUR_SESSION
 from mrtuner.vacuum.assess import Vacuum, judge
+from mrtuner.vacuum.horizon_blockers import USUAL
 from mrtuner.vacuum.read import read as read_vacuum
 
 if TYPE_CHECKING:
@@ -143,12 +144,11 @@ def _state(
     state = State(
         at=now["at"], database=now["database"], role=conn.info.user, server=server,
         tuning=None, vacuum=None, sessions=sessions, users=users, waiting=now["waiting"],
-        committing=now["committing"], counted_for=now["counted_for"],
-        receiver=receiver,
+        committing=now["committing"], receiver=receiver,
         members=members[0]["members"] if members else None, missing=missing, **parts,
     )  # fmt: skip
     tuning, without = _tuning(conn, server, said)
-    vacuum, unread = _vacuum(conn, server.platform)
+    vacuum, unread = _vacuum(conn, server.platform, _pace(now, reader.row("check_now")))
     return replace(
         state, tuning=tuning, vacuum=vacuum,
         missing={one.name: one for one in (*missing.values(), *without, *unread)},
@@ -217,9 +217,21 @@ def _tuning(
     return tuning, tuning.missing
 
 
-def _vacuum(conn: Connection, platform: Platform) -> tuple[Vacuum | None, tuple[Missing, ...]]:
+def _pace(first: Row, last: Row) -> float:
+    """Transaction IDs used per second between two rows of ``check_now``."""
+    return float((last["next_xid"] - first["next_xid"]) / max(1e-3, last["at"] - first["at"]))
+
+
+def _vacuum(
+    conn: Connection, platform: Platform, pace: float
+) -> tuple[Vacuum | None, tuple[Missing, ...]]:
+    """What vacuum needs; a horizon is far from where it would be that moved a minute ago."""
+    far = max(USUAL.far, round(USUAL.settled * pace))
+    thresholds = replace(USUAL, far=far)
     try:
-        vacuum = judge(read_vacuum(conn, patience=PATIENCE.statement, platform=platform))
+        vacuum = judge(
+            read_vacuum(conn, patience=PATIENCE.statement, platform=platform, thresholds=thresholds)
+        )
     except ConnectError as error:
         if conn.closed:
             raise

@@ -129,7 +129,7 @@ class Standby:
 class Receiver:
     """What a standby receives and replays."""
 
-    streaming: bool
+    streaming: bool | None  # None: the role may not see it
     paused: bool
     waiting: int | None  # bytes received and not replayed; None: none were ever streamed
     held: bool  # replay waits for a query here
@@ -184,14 +184,16 @@ class IntegerKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnUsers:
-    """What refers to an integer column that is near its end."""
+    """What depends on an integer column that is near its end, or on those that reference it."""
 
     schema: str
     table: str
     column: str
     forbids: tuple[str, ...]  # another type: views, triggers
     partitions: bool  # it is part of a partition key, which cannot change its type at all
-    refers: tuple[tuple[str, str, str], ...]  # schema, table and column: integers, too
+    #: Schema, table and column of those that reference it, integers too, and whether each is part
+    #: of a partition key.
+    refers: tuple[tuple[str, str, str, bool], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,7 +330,7 @@ class Collation:
     schema: str
     name: str
     recorded: str
-    actual: str
+    actual: str | None  # None: the library has none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -409,7 +411,6 @@ class State(Added):
     extensions: tuple[ExtensionVersion, ...] = ()
     files: tuple[FileValue, ...] = ()
     recorded: Recorded | None = None  # None: no history was given
-    counted_for: float | None = None  # seconds since this database's statistics were reset
 
     def of_connections(self, number: int) -> float:
         """The share of max_connections that so many sessions are; one that is not known: half."""

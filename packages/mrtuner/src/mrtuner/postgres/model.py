@@ -120,10 +120,10 @@ class Platform:
         """Whether Patroni starts the server, whatever the files say of the settings."""
         return self.name in BY_PATRONI
 
-    def remedy(self, restart: bool = False, /, **settings: str | None) -> str:
+    def remedy(self, restart: bool = False, /, **settings: str) -> str:
         """How settings come into force here: SQL, or the platform's own way.
 
-        Values are SQL literals; None is the default. With `restart`, a reload is not enough.
+        Values are SQL literals. With `restart`, a reload is not enough.
         """
         if self.alter_system and (commanded := sorted(self.commanded.intersection(settings))):
             return (
@@ -133,15 +133,11 @@ class Platform:
             )
         if self.alter_system:
             *others, last = (
-                f"ALTER SYSTEM {f'RESET {name}' if value is None else f'SET {name} = {value}'};"
-                for name, value in settings.items()
+                f"ALTER SYSTEM SET {name} = {value};" for name, value in settings.items()
             )
             then = (f"{last} -- then restart",) if restart else (last, RELOAD)
             return Command(*others, *then)
-        wanted = (
-            f"{name} = {'its default' if value is None else value}"
-            for name, value in settings.items()
-        )
+        wanted = (f"{name} = {value}" for name, value in settings.items())
         return f"{', '.join(wanted)}. {self.how}"
 
 
@@ -201,6 +197,7 @@ class Slot:
     retained: Bytes | None
     temporary: bool = False
     failover: bool | None = None  # whether standbys may keep a copy; None before 17
+    synced: bool = False  # a copy of the primary's, if this is a standby
     idle: float | None = None  # seconds without a consumer; None: it has one, or before 17
 
 

@@ -52,8 +52,11 @@ def _usual_wal(server: Server) -> int:
 def kept_by(slot: Slot, server: Server, full: float | None = None) -> Finding | None:
     """What is wrong with a slot that keeps too much WAL, or has lost what its consumer needs.
 
-    `full` is how long WAL that nobody removes takes to fill its volume [s].
+    `full` is how long WAL that nobody removes takes to fill its volume [s]. A copy of the primary's
+    slot can be neither used nor dropped. Source: documentation, pg_replication_slots.
     """
+    if slot.synced and server.standby:
+        return None
     size = pretty_bytes(slot.retained or 0)
     if slot.status == "lost":
         return _slot(
@@ -111,7 +114,7 @@ def not_archived(server: Server, full: float | None = None) -> Iterator[Finding]
     `full` is how long WAL that nobody removes takes to fill its volume [s].
     """
     archiver = server.archiver
-    if archiver is None:
+    if archiver is None or not archives(server):
         return
     behind = archiver.behind or 0
     waits = f"{pretty_bytes(behind)} of WAL waits" if behind else "WAL waits"
@@ -144,15 +147,22 @@ def not_archived(server: Server, full: float | None = None) -> Iterator[Finding]
     )  # fmt: skip
 
 
+def archives(server: Server) -> bool:
+    """Whether an archiver runs, if archive_mode is not off; what a standby counted as a primary
+    stays. Source: documentation, Continuous Archiving in Standby.
+    """
+    mode = server.settings.get("archive_mode")
+    return not server.standby or (mode is not None and mode.setting == "always")
+
+
 def _archives_nothing(server: Server) -> bool:
     """Whether the archiver has nothing to run, which it counts as no failure. Source: pgarch.c."""
     known = {
         name: server.settings[name].setting
-        for name in ("archive_mode", "archive_command", "archive_library")
+        for name in ("archive_command", "archive_library")
         if name in server.settings
     }
-    runs = not server.standby or known.get("archive_mode") == "always"
-    return runs and known.get("archive_command") == "" and not known.get("archive_library")
+    return known.get("archive_command") == "" and not known.get("archive_library")
 
 
 def _crowded(relation: Relation) -> str | None:

@@ -239,7 +239,11 @@ def _kept(reached: bool, serious: bool) -> Kept:
 
 
 def _slot(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
-    """Replication slots that hold a horizon; catalog_xmin holds back the catalogs only."""
+    """Replication slots that hold a horizon; catalog_xmin holds back the catalogs only.
+
+    A consumer that restarts is away for a moment: the command that drops its slot comes later, and
+    before 17, which do not tell since when it is away, never.
+    """
     age = max(row["age"] or 0, row["catalog_age"] or 0)
     far = seen.far(age)
     held = row["age"] is not None and seen.whole(row) and age > 0 and seen.seconds >= _REPORTED
@@ -248,13 +252,14 @@ def _slot(row: Row, seen: _Seen) -> Iterator[HorizonBlocker]:
     kind = f"{row['type']} replication slot" + ("" if row["active"] else ", inactive")
     catalogs = row["age"] is None
     standby = f" of standby {row['standby']}" if row["standby"] else ""
+    forgotten = row["idle"] is not None and row["idle"] >= seen.thresholds.long
     yield HorizonBlocker(
         what=kind,
         name=f"{row['name']}{standby}{' (system catalogs only)' if catalogs else ''}",
         age=age,
         seconds=None,
         remedy=_held_by(row),
-        sql=None if row["active"] else drop_slot(row["name"]),
+        sql=drop_slot(row["name"]) if forgotten and not row["active"] else None,
         serious=far,
         throughout=held,
         keeps="dead rows of catalogs" if catalogs else "dead rows",

@@ -226,6 +226,14 @@ class HorizonBlocker:
     throughout: Annotated[bool, Doc("whether it was there at every reading of a watch")] = False
     keeps: Annotated[Kept, Doc("what is kept because of it")] = "dead rows"
 
+    @property
+    def replicates(self) -> bool:
+        """Whether it is a slot or a standby's feedback, which keep rows but no multixacts.
+
+        Source: multixact.c, GetOldestMultiXactId.
+        """
+        return "replication slot" in self.what or self.what == "standby feedback"
+
 
 #: What runs out in a wraparound.
 Counter = Literal["transaction IDs", "multixact IDs"]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import inf
 from typing import Final
 
 from mrtuner.catalog.timers import kernel_defaults
 from mrtuner.checks.areas.connections import FORGOTTEN
 from mrtuner.checks.areas.replication import unfollowed, unused
 from mrtuner.checks.catalogue import check
-from mrtuner.checks.state import Standby, State
+from mrtuner.checks.state import Session, Standby, State
 from mrtuner.failover.audit.check import IDLE
 from mrtuner.findings import Command, Finding, Severity
+from mrtuner.postgres.conf_file import number
+from mrtuner.tuning.overrides import servers_value
 from mrtuner.tuning.suggestions import kept_by
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import drop_slot, identifier
@@ -28,8 +31,10 @@ _RELEASES: Final = frozenset({"streaming", "stopping"})
 
 def _waited_for(state: State) -> tuple[int, list[Standby], list[Standby]] | None:
     """How many standbys each commit waits for, those attached that count, and the other ones on
-    the list; None: for none.
+    the list; None: for none, or the role may not see which standby counts.
     """
+    if "standbys" in state.missing:
+        return None
     names, level = state.setting("synchronous_standby_names"), state.setting("synchronous_commit")
     if not names or state.server.standby or level in {"off", "local"}:
         return None
@@ -157,7 +162,7 @@ def standby_gone(state: State) -> Iterator[Finding]:
     judged="a logical slot without failover = true, on a primary with a standby (17 and later); "
     "not one that has had no consumer for five minutes",
     source="documentation: Logical Replication, Logical Replication Failover",
-    remedy="Set failover = true on the subscription, and sync_replication_slots on the standby.",
+    remedy="Set failover = true on the subscription, and on the standby what synchronizes slots.",
     needs=("standbys", "slots"),
 )
 def slot_not_synchronized(state: State) -> Iterator[Finding]:
@@ -182,12 +187,14 @@ def slot_not_synchronized(state: State) -> Iterator[Finding]:
         cost=len(slots) / len(state.server.slots),
         basis="pg_replication_slots, now",
         remedy=(
-            "With sync_replication_slots = on at the standby. Where the consumer is a "
-            "subscription, at the subscriber (its name is usually the slot's):",
+            "At the standby: sync_replication_slots = on, hot_standby_feedback = on, "
+            "primary_slot_name, and a dbname in primary_conninfo",
+            "Where the consumer is a subscription, at the subscriber (its name is usually the "
+            "slot's):",
             Command(
-                f"ALTER SUBSCRIPTION {first} DISABLE; "
-                f"ALTER SUBSCRIPTION {first} SET (failover = true); "
-                f"ALTER SUBSCRIPTION {first} ENABLE;"
+                f"ALTER SUBSCRIPTION {first} DISABLE;",
+                f"ALTER SUBSCRIPTION {first} SET (failover = true);",
+                f"ALTER SUBSCRIPTION {first} ENABLE;",
             ),
         ),
     )
@@ -215,41 +222,46 @@ def replication_timeout_off(state: State) -> Iterator[Finding]:
                 consequence="the connection stays until the kernel gives it up, which takes from a "
                 "quarter of an hour to two hours, and WAL waits so long",
                 basis="pg_settings, now",
-                remedy=(state.server.platform.remedy(**{name: None}), "The default is 60 s"),
+                remedy=(state.server.platform.remedy(**{name: "'60s'"}), "That is the default"),
             )
 
 
 @check(
     "dead-clients-stay",
     judged="a session from another host has been idle in a transaction for five minutes, and the "
-    "server would notice only after more than five minutes that its client is gone",
+    "server would notice only after more than five minutes that its client is gone, nor does a "
+    "timeout end it before",
     source="documentation: TCP Settings; tcp(7); both times are chosen",
     remedy="Shorter TCP keepalives on the server.",
     needs=("sessions",),
 )
 def dead_clients_stay(state: State) -> Iterator[Finding]:
     """A client whose host is gone keeps its session, with locks and snapshot, until the server's
-    keepalive gives it up: by the kernel's defaults that takes over two hours.
+    keepalive gives it up: by the kernel's defaults that takes over two hours. Or until a timeout of
+    idle sessions or of transactions, if there is one.
     """
-    found = [
-        one for one in state.sessions
-        if one.idle_in_transaction and one.client not in {None, "127.0.0.1", "::1"}
-        and (one.state_seconds or 0) >= FORGOTTEN
-    ]  # fmt: skip
     idle, interval, count = (
         _configured(state, f"tcp_keepalives_{part}") or kernel_defaults()[kernel]
         for part, kernel in _KEEPALIVE.items()
     )
-    if not found or idle + interval * count <= IDLE:
+    noticed = idle + interval * count
+    found = [
+        one for one in state.sessions
+        if one.idle_in_transaction and one.client not in {None, "127.0.0.1", "::1"}
+        and (one.state_seconds or 0) >= FORGOTTEN and min(noticed, _timeout(state, one)) > IDLE
+    ]  # fmt: skip
+    if not found:
         return
+    ended = _timeout(state, found[0])
     yield Finding(
         id="dead-clients-stay",
         severity=Severity.TO_KNOW,
-        text=f"if {found[0].who} from {found[0].client} is gone, the server notices only after "
-        f"{pretty_duration(idle + interval * count)}",
+        text=f"if {found[0].who} from {found[0].client} is gone, the server "
+        + ("notices" if noticed <= ended else "ends it")
+        + f" only after {pretty_duration(min(noticed, ended))}",
         consequence="until then its locks stay, and vacuum removes no row that died since it began",
         cost=state.of_connections(len(found)),
-        basis="pg_settings, now; Linux's defaults where they are 0",
+        basis="pg_settings and pg_db_role_setting, now; Linux's defaults where keepalives are 0",
         remedy=(
             state.server.platform.remedy(
                 tcp_keepalives_idle="60", tcp_keepalives_interval="10", tcp_keepalives_count="6"
@@ -262,6 +274,29 @@ _KEEPALIVE: Final = {
     "idle": "tcp_keepalive_time", "interval": "tcp_keepalive_intvl",
     "count": "tcp_keepalive_probes",
 }  # fmt: skip
+
+
+def _timeout(state: State, session: Session) -> float:
+    """After how long the server ends a session that does nothing in its transaction [s]; what its
+    client has set itself is hidden.
+    """
+    found = [inf]
+    for name in ("idle_in_transaction_session_timeout", "transaction_timeout"):
+        known = state.server.settings.get(name)
+        if known is None:  # before 17
+            continue
+        role, database = session.role, session.database
+        places = {
+            (one.role, one.database): one.value for one in state.server.overrides
+            if one.name == name
+        }  # fmt: skip
+        # The nearest holds. Source: documentation, ALTER ROLE.
+        nearest = ((role, database), (role, None), (None, database), (None, None))
+        own = next((places[one] for one in nearest if one in places), None)
+        value = own or servers_value(state.server, name) or "0"
+        if milliseconds := number(value, known.vartype, known.unit):
+            found.append(milliseconds / 1000)
+    return min(found)
 
 
 def _configured(state: State, name: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mrtuner.checks.catalogue import CannotJudge, check
+from mrtuner.checks.catalogue import CannotJudge, check, known_part
 from mrtuner.checks.state import Index, PartitionedIndex, State
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.units import pretty_bytes, pretty_duration
@@ -193,27 +193,35 @@ def duplicate_index(state: State) -> Iterator[Finding]:
     of_primary=True,
 )
 def unused_index(state: State) -> Iterator[Finding]:
-    """An index that is written and never read here; a standby may use it: each counts its own."""
+    """An index that is written and never read here; a standby may use it: each counts its own.
+
+    One that is new may just not have been needed yet: no catalog tells when it was created.
+    """
     found = [
         one for one in state.indexes
         if one.valid and not one.enforces and not one.scans and one.same_as is None
     ]  # fmt: skip
     if not found:
         return
-    if state.counted_for is None or state.counted_for < _MONTH:
-        age = pretty_duration(state.counted_for or 0)
+    moment = known_part(state, "vacuum", state.vacuum).picture.samples[-1].moment
+    age = pretty_duration(moment.counted_for)
+    if moment.counted_for < _MONTH:
         raise CannotJudge(
             f"statistics of this database are {age} old; {_count(len(found), 'large ')} had no "
             "scan since",
             "Ask again when they are a month old.",
         )
-    told = f"{_count(len(found))} had no scan in {pretty_duration(state.counted_for)}"
+    created = "it was" if len(found) == 1 else "they were"
+    told = f"{_count(len(found))} had no scan in {age}, or since {created} created"
     if state.server.standbys:
         told += f", here; {state.server.standbys} attached here may use them"
-    yield _superfluous("unused-index", found, told, "pg_stat_user_indexes, since the last reset")
+    yield _superfluous(
+        "unused-index", found, told, "pg_stat_user_indexes, since the last reset",
+        "If it is older than a month, which PostgreSQL does not record:",
+    )  # fmt: skip
 
 
-def _superfluous(name: str, found: Sequence[Index], text: str, basis: str) -> Finding:
+def _superfluous(name: str, found: Sequence[Index], text: str, basis: str, *before: str) -> Finding:
     size = sum(one.size for one in found)
     return Finding(
         id=name,
@@ -227,7 +235,7 @@ def _superfluous(name: str, found: Sequence[Index], text: str, basis: str) -> Fi
             for one in found[:_SHOWN]
         ),
         basis=basis,
-        remedy=tuple(map(_dropped, found[:_SHOWN])),
+        remedy=(*before, *map(_dropped, found[:_SHOWN])),
     )
 
 

@@ -11,7 +11,7 @@ from mrtuner.checks.state import Receiver, State
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.postgres.model import Slot
 from mrtuner.postgres.read_server import WAITING_WAL
-from mrtuner.tuning.suggestions import kept_by, not_archived, slot_cap
+from mrtuner.tuning.suggestions import archives, kept_by, not_archived, slot_cap
 from mrtuner.units import GiB, MiB, pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import drop_slot, identifier
 from mrtuner.wording import as_name, enumerated, plural
@@ -175,7 +175,7 @@ def archiving_fails(state: State) -> Iterator[Finding]:
     archiver = state.server.archiver
     found = tuple(not_archived(state.server, until_full(state)))
     unread = state.missing.get(WAITING_WAL)
-    if unread is not None and not found:
+    if unread is not None and not found and archives(state.server):
         raise CannotJudge(unread.why, unread.supply)
     began = archiver.trouble if archiver else None
     for one in found:
@@ -281,7 +281,7 @@ def standby_stale(state: State) -> Iterator[Finding]:
             severity=Severity.TO_DO,
             consequence="it answers with old rows, and takes over only when all that is replayed",
         )
-    elif not found.streaming:
+    elif found.streaming is False:
         archive = state.setting("restore_command") and state.setting("primary_conninfo") == ""
         one = _stale(
             f"it does not stream, and has replayed nothing for {since}",

@@ -109,15 +109,12 @@ def _widened(state: State, place: Sequence[str], domain: str | None) -> Iterator
 
     `place` is its schema, its table and its name.
     """
-    schema, table, _ = place
+    schema, table, column = place
     users = next(
         (one for one in state.users if (one.schema, one.table, one.column) == tuple(place)), None
     )
     if users and users.partitions:
-        yield (
-            f"Copy {identifier(schema)}.{identifier(table)} into a new table whose column is "
-            "bigint, since a partition key cannot change its type"
-        )
+        yield _copied(schema, table)
         return
     if users and users.forbids:
         yield (
@@ -126,9 +123,20 @@ def _widened(state: State, place: Sequence[str], domain: str | None) -> Iterator
         )
     if domain:
         yield f"Note what domain {domain} checks: the column loses it, and may need a CHECK instead"
-    for names in (place, *(users.refers if users else ())):
+    own = (schema, table, column, False)
+    for schema, table, column, of_key in (own, *(users.refers if users else ())):
+        if of_key:
+            yield _copied(schema, table)
+            continue
         yield Command(
-            f"ALTER TABLE {identifier(names[0])}.{identifier(names[1])} "
-            f"ALTER COLUMN {identifier(names[2])} "
+            f"ALTER TABLE {identifier(schema)}.{identifier(table)} "
+            f"ALTER COLUMN {identifier(column)} "
             "TYPE bigint;  -- rewrites the table under a lock: large ones need a new column instead"
         )
+
+
+def _copied(schema: str, table: str) -> str:
+    return (
+        f"Copy {identifier(schema)}.{identifier(table)} into a new table whose column is bigint, "
+        "since a partition key cannot change its type"
+    )

@@ -554,7 +554,7 @@ def collation_changed(state: State) -> Iterator[Finding]:
         (f"database {as_name(one.name)}", one.collation, one.actual, one.name,
          f"ALTER DATABASE {identifier(one.name)} REFRESH COLLATION VERSION;")
         for one in state.databases
-        if one.collation and one.actual and one.collation != one.actual
+        if one.collation and one.collation != one.actual
     ] + [
         (f"collation {as_name(one.schema, one.name)}", one.recorded, one.actual, state.database,
          f"ALTER COLLATION {identifier(one.schema)}.{identifier(one.name)} REFRESH VERSION;")
@@ -564,7 +564,8 @@ def collation_changed(state: State) -> Iterator[Finding]:
         yield Finding(
             id="collation-changed",
             severity=Severity.DANGER,
-            text=f"{what} was made with version {recorded} of its library, which is {actual} now",
+            text=f"{what} was made with version {recorded} of its library, "
+            + (f"which is {actual} now" if actual else "and the one here has no version"),
             consequence="indexes on text may be out of order, so rows are missed or doubled",
             basis="pg_database and pg_collation, now",
             remedy=(_AS_PRIMARY,)
@@ -573,9 +574,14 @@ def collation_changed(state: State) -> Iterator[Finding]:
                 f"Rebuild the indexes on text, connected to {as_name(database)}; where that "
                 "finds duplicates, remove them:",
                 Command(f"REINDEX DATABASE CONCURRENTLY {identifier(database)};"),
+                "That skips those of exclusion constraints: REINDEX INDEX each, which locks its "
+                "table:",
+                _EXCLUSIONS,
                 "Only then take note of the new version:",
                 Command(refresh),
-            ),
+            )
+            if actual
+            else (_OTHER_LIBRARY,),
         )
     unknown = [as_name(one.name) for one in state.databases if one.sorted and not one.collation]
     if unknown:
@@ -587,6 +593,15 @@ def collation_changed(state: State) -> Iterator[Finding]:
         )
 
 
+#: Source: documentation, REINDEX, Rebuilding Indexes Concurrently.
+_EXCLUSIONS: Final = Command(
+    "SELECT indexrelid::regclass FROM pg_index WHERE indisexclusion "
+    "AND indcollation::text ~ '[1-9]';"
+)
+_OTHER_LIBRARY: Final = (
+    "Start the server with the library that it was made with, as by the image before; or dump it "
+    "there, and restore it here. REFRESH fails without a version"
+)
 _AS_PRIMARY: Final = (
     "Give this standby the library of its primary; if it has it already, check the primary"
 )

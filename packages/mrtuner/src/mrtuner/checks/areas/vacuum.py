@@ -119,7 +119,8 @@ def _frozen(state: State, one: WraparoundDistance) -> Iterator[str]:
     found = _vacuum(state).picture
     for blocker in found.blockers:
         # A horizon that is younger lets vacuum bring the age below where it is forced.
-        if not of_ids or (blocker.age or 0) >= one.forced_at:
+        far = (blocker.age or 0) >= one.forced_at
+        if far if of_ids else blocker.serious and not blocker.replicates:
             yield f"First end what holds back vacuum: {blocker.what} {blocker.name}"
             yield blocker.remedy
             if blocker.sql:
@@ -147,7 +148,7 @@ def _frozen(state: State, one: WraparoundDistance) -> Iterator[str]:
     judged="before 19: the members of multixacts that are kept are three quarters (danger: seven "
     "eighths) of the 2^32 that there are; where the role may list their files",
     source="multixact.c, MultiXactMemberFreezeThreshold; the larger share is chosen",
-    remedy="End what holds back vacuum, then VACUUM (FREEZE) the tables with the oldest ones.",
+    remedy="End old transactions, then VACUUM (FREEZE) the tables with the oldest ones.",
     of_primary=True,
 )
 def multixact_members(state: State) -> Iterator[Finding]:
@@ -183,8 +184,8 @@ def multixact_members(state: State) -> Iterator[Finding]:
         cost=share,
         basis="files in pg_multixact/members, now",
         remedy=(
-            f"In database {as_name(oldest.database)}: end what holds back vacuum (horizon-held), "
-            "then VACUUM (FREEZE) the tables with the oldest multixacts:",
+            f"In database {as_name(oldest.database)}: end old transactions (horizon-held), then "
+            "VACUUM (FREEZE) the tables with the oldest multixacts:",
             Command(
                 "SELECT oid::regclass, mxid_age(relminmxid) FROM pg_class "
                 "WHERE relkind IN ('r', 'm', 't') ORDER BY 2 DESC LIMIT 20;"
@@ -203,9 +204,10 @@ _SEE_MEMBERS: Final = (
     "horizon-held",
     judged="vacuum must keep rows for an idle session of five minutes (of one minute, if its "
     "snapshot is 100,000 transactions back), one that has worked for an hour, a prepared "
-    "transaction of five minutes, or whatever else is 100,000 transactions back, in any database; "
-    "or a temporary table is older than the age at which a vacuum is forced; danger: it is "
-    "vacuum_failsafe_age transactions back",
+    "transaction of five minutes, or whatever else is 100,000 transactions back, in any database "
+    "(or, if more, as many as the server uses up in a minute while it is checked); or a temporary "
+    "table is older than the age at which a vacuum is forced; danger: it is vacuum_failsafe_age "
+    "transactions back",
     source="procarray.c, ComputeXidHorizons; autovacuum.c, do_autovacuum; the limits are chosen",
     remedy="End the session or the prepared transaction, or drop the slot.",
     needs=("sessions", "what holds back dead rows"),

@@ -32,7 +32,9 @@ WITH owner AS MATERIALIZED (
         SELECT i.indisreplident OR i.indisclustered OR coalesce(o.needed, false)
                OR a.attached AS fixed
     ) AS fixed
-    WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+    WHERE n.nspname NOT IN ('pg_catalog', 'information_schema')
+      -- REINDEX CONCURRENTLY of a table may leave one behind on its TOAST table, too.
+      AND (n.nspname <> 'pg_toast' OR NOT i.indisvalid)
 ), compared AS (
     SELECT *, CASE WHEN valid AND NOT fixed AND (NOT "unique" OR rule = first_value(rule) OVER same)
                    THEN nullif(first_value(name) OVER same, name)

@@ -2,8 +2,8 @@
 SELECT slot_name AS name, slot_type AS kind, active, wal_status AS status,
        CASE WHEN restart_lsn IS NOT NULL -- else greatest would return 0
             THEN greatest(here.lsn - restart_lsn, 0)::bigint END AS retained, temporary,
-       NULL::boolean AS failover, NULL::float8 AS idle -- before 17
-       failover, extract(epoch FROM clock_timestamp() - inactive_since)::float8 AS idle -- since 17
+       NULL::boolean AS failover, false AS synced, NULL::float8 AS idle -- before 17
+       failover, synced, extract(epoch FROM clock_timestamp() - inactive_since)::float8 AS idle -- since 17
 FROM pg_catalog.pg_replication_slots,
      (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
              ELSE pg_current_wal_lsn() END AS lsn) AS here

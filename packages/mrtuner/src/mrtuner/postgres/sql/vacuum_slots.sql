@@ -4,6 +4,8 @@ SELECT slot_name AS name, slot_type AS type, active, database,
        (SELECT r.application_name FROM pg_catalog.pg_stat_replication AS r
         WHERE r.pid = active_pid) AS standby,
        age(xmin) AS age, age(catalog_xmin) AS catalog_age,
+       NULL::float8 AS idle, -- before 17
+       extract(epoch FROM clock_timestamp() - inactive_since)::float8 AS idle, -- since 17
        slot_name AS key, xmin::text AS xmin, NULL AS xid
 FROM pg_catalog.pg_replication_slots
 WHERE xmin IS NOT NULL OR catalog_xmin IS NOT NULL
