@@ -58,13 +58,14 @@ def _counted_in_log(history: History, about: HistoryPeriod) -> Iterator[list[dic
         return
     reset = [(one.begin, one.end) for one in resets_of(history, "databases", about)]
     for found in _counted(history, about, LOG) if reset else ():
-        if rows := [row for row in found if any(_mostly_in(span_of(row), gap) for gap in reset)]:
+        if rows := [row for row in found if _mostly_in(span_of(row), *reset)]:
             yield rows
 
 
-def _mostly_in(one: tuple[datetime, datetime], other: tuple[datetime, datetime]) -> bool:
-    """Whether more than half of one time is in the other."""
-    return 2 * (min(one[1], other[1]) - max(one[0], other[0])) > one[1] - one[0]
+def _mostly_in(one: tuple[datetime, datetime], *others: tuple[datetime, datetime]) -> bool:
+    """Whether more than half of one time is in the others, which do not overlap."""
+    both = (min(one[1], other[1]) - max(one[0], other[0]) for other in others)
+    return 2 * sum((max(each, timedelta(0)) for each in both), timedelta(0)) > one[1] - one[0]
 
 
 def in_log(history: History, about: HistoryPeriod, gap: HistoryGap) -> bool:
@@ -76,7 +77,7 @@ def in_log(history: History, about: HistoryPeriod, gap: HistoryGap) -> bool:
         f"SELECT time, seconds FROM {LOG} WHERE {IN_PERIOD} AND errors IS NOT NULL",
         replace(about, begin=gap.begin, end=later).parameters, inside=True,
     )  # fmt: skip
-    return any(_mostly_in((gap.begin, gap.end), span_of(row)) for row in rows)
+    return _mostly_in((gap.begin, gap.end), *map(span_of, rows))
 
 
 def _seen(history: History, about: HistoryPeriod) -> tuple[list[datetime], list[str]]:
