@@ -42,8 +42,8 @@ export interface Drawn {
 /** Lines that have the same colour on every screen: reads and writes, what sessions wait for, and severities. */
 const FIXED = new Map([
   ["read", 0], ["reads", 0], ["of it reading", 0], ["write", 1], ["writes", 1], ["written", 1],
-  ["CPU", 2], ["IO", 0], ["Lock", 5], ["LWLock", 3], ["IPC", 4], ["Client", 6], ["Timeout", 7], ["BufferPin", 8],
-  ["PANIC", 8], ["FATAL", 3], ["ERROR", 5], ["WARNING", 4],
+  ["CPU", 2], ["IO", 0], ["Lock", 5], ["LWLock", 3], ["IPC", 4], ["Client", 6], ["Timeout", 7],
+  ["Buffer", 8], ["BufferPin", 8], ["PANIC", 8], ["FATAL", 3], ["ERROR", 5], ["WARNING", 4],
 ]);
 
 /** The palette index of each line: the same for a name in all charts of a screen where possible, unique within a chart. */
