@@ -230,7 +230,10 @@ def _unless_own(
     name = rule.name
     if not situation.chosen_by_person(name) or now == _default(parameter) or rule.suggestion:
         return verdict
-    if verdict.asked or verdict.basis is Basis.OBSERVED or name in situation.lower:
+    observed = verdict.basis is Basis.OBSERVED and (
+        verdict.calls_for_less or rule.own is not OwnValue.RAISED or not _less(target, now)
+    )
+    if verdict.asked or observed or name in situation.lower:
         return verdict
     if rule.own is not OwnValue.LEFT and _improves(rule.own, now, target):
         return verdict
@@ -238,10 +241,21 @@ def _unless_own(
 
 
 def _improves(own: OwnValue, now: Value | None, target: Value) -> bool:
-    """Whether the target is on the harmless side of a person's value; words have no order."""
+    """Whether the target is on the harmless side of a person's value; words have no order.
+
+    Whoever sets a number to 0 has switched something off: that is no small number.
+    """
     if now is None or isinstance(now, str) or isinstance(target, str):
         return now is None or isinstance(target, str)
-    return target > now if own is OwnValue.RAISED else target < now
+    if own is OwnValue.LOWERED:
+        return target < now
+    return target > now and (now is False or now != 0)
+
+
+def _less(one: Value | None, other: Value | None) -> bool:
+    if one is None or other is None or isinstance(one, str) or isinstance(other, str):
+        return False
+    return one < other
 
 
 def _near(parameter: Parameter, now: Value | None, target: Value) -> bool:

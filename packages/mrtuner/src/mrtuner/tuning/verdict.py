@@ -32,7 +32,7 @@ class Basis(StrEnum):
 class OwnValue(StrEnum):
     """What may become of a value that a person chose, without evidence from their server."""
 
-    RAISED = "raised"  # a larger number, or on, is never worse for the server
+    RAISED = "raised"  # a larger number than one above 0, or on, is never worse for the server
     LOWERED = "lowered"  # a smaller number does more: a scale factor, a delay
     LEFT = "left"  # neither: it stays
 
@@ -47,6 +47,7 @@ class Change:
     formula: str | None = None  # a readable form, where the expression itself is hard to read
     measured: Measurement | None = None  # the row that shows it; counts only within its range
     asked: bool = False  # the user asked for it with an option, even over their own value
+    calls_for_less: bool = False  # what was observed does; else it lowers no value of a person's
 
 
 @dataclass(frozen=True, slots=True)

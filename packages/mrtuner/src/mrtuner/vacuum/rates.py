@@ -77,7 +77,7 @@ def of_counts(
     grown = _Growth(
         seconds=seconds, inserted=inserted, updated=updated, hot_updated=hot_updated,
         deleted=deleted, vacuums=vacuums, newpage_updated=None, vacuum_seconds=None,
-        toast_inserted=toast_inserted, toast_deleted=toast_deleted, vanished=0, truncated=False,
+        toast_inserted=toast_inserted, toast_deleted=toast_deleted, vanished=0, truncated=0,
     )  # fmt: skip
     return _rates(grown)
 

@@ -77,7 +77,7 @@ def max_parallel_workers_per_gather_by_workload(
         if now > 1:
             seen = f"{workers.words} {situation.observed}"
             because = f"{seen}, although plans relied on them"
-            return Change(now // 2, because, Basis.OBSERVED)
+            return Change(now // 2, because, Basis.OBSERVED, calls_for_less=True)
     if situation.workload is Workload.OLAP:
         to, because = least(16, CPUS / 2), "half the CPUs, at most 16, may help one large query"
     else:

@@ -94,7 +94,8 @@ def jit_by_workload(workload: Workload, jit_time: JitTime | None, situation: Sit
     share = jit_time.share if jit_time else None
     if jit_time and share is not None and share >= 0.25:
         calls = f"{jit_time.calls:,} compiled calls {situation.observed}"
-        return Change(False, f"compiling took {share:.0%} of the time of {calls}", Basis.OBSERVED)
+        because = f"compiling took {share:.0%} of the time of {calls}"
+        return Change(False, because, Basis.OBSERVED, calls_for_less=True)
     if workload is not Workload.OLAP:
         return Change(False, "compiling costs more than a short query takes")
     if share is not None:

@@ -100,6 +100,7 @@ def _more_wal_buffers(situation: Situation) -> int | None:
     basis=Basis.ARITHMETIC,
     source=CHECKPOINTS,
     risk="crash recovery takes longer: the report shows how long",
+    own=OwnValue.LEFT,
 )
 def checkpoint_timeout_by_workload(situation: Situation) -> Verdict:
     """15 minutes (30 for OLAP, 5 on a desktop): each page is written to WAL in full only once
@@ -273,7 +274,7 @@ def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, limits: WalLi
     if held == now:
         return Keep(f"{told}; {needs}{bound}")
     rate = f"{pretty_bytes(int(wal.peak_rate))}/s of WAL at peak over {interval // 60} min"
-    return Change(held, f"{rate}{bound}; {told}", Basis.OBSERVED)
+    return Change(held, f"{rate}{bound}; {told}", Basis.OBSERVED, calls_for_less=True)
 
 
 def forced_by_volume(wal: Wal, trigger: float) -> float:
