@@ -707,3 +707,29 @@ def test_wal_buffers_that_the_server_worked_out_are_counted_as_they_will_be() ->
         budget = solve(replace(situation, running=seen, origins=origins)).budget
         assert budget is not None
         assert round(budget.shared / MIB, 2) == 8486.01
+
+
+# --- a person's own value
+
+
+def test_counters_that_call_for_more_lower_nobodys_value() -> None:
+    """Files of 500 MB are merged at once with less than the 64 MB in force; so with 1,000 pages."""
+    own = live({"work_mem": str(64 * 1024)}, spills=spills(500 * MIB))
+    assert answer("work_mem", own) == ("keep", "64MB")
+    writes = BufferWrites(by_backends=0, clean_stops=600, window=HOUR)
+    busy = live({"bgwriter_lru_maxpages": "1000"}, buffer_writes=writes)
+    assert answer("bgwriter_lru_maxpages", busy) == ("keep", "1000")
+    assert answer("bgwriter_lru_maxpages", live(buffer_writes=writes)) == ("change", "500")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_parallel_workers_per_gather", "0"), ("max_parallel_workers", "0"),
+        ("max_parallel_maintenance_workers", "0"), ("effective_io_concurrency", "0"),
+        ("checkpoint_timeout", "60"),
+    ],
+)  # fmt: skip
+def test_what_a_person_switched_off_and_their_recovery_time_stay(name: str, value: str) -> None:
+    assert advised(name, live({name: value})).to_dict()["verdict"] == "keep"
+    assert advised(name, live()).to_dict()["verdict"] != "unknown"
