@@ -130,6 +130,23 @@ def test_what_a_login_role_makes_while_it_is_waited_for_goes_to_the_group(
     assert f"{notice}REASSIGN OWNED BY late_blue TO late" in notices
 
 
+def test_a_table_in_use_keeps_its_owner_and_nobody_waits_behind_the_rotation(
+    server: Cluster, tmp_path: Path
+) -> None:
+    """REASSIGN OWNED locks each table against everybody, also those who come after it."""
+    secret = tmp_path / "secret"
+    rotate(admin(server), "busy", secret)
+    sql(server.dsn(), "CREATE SCHEMA busy AUTHORIZATION busy")
+    sql(login(secret), "SET ROLE NONE", "CREATE TABLE busy.things ()")
+    with psycopg.connect(server.dsn()) as report:
+        report.execute("SELECT * FROM busy.things")
+        with pytest.raises(Refused, match="what busy_blue owns is in use"):
+            rotate(admin(server), "busy", secret)
+    assert rotate(admin(server), "busy", secret).rotation.step is RotationStep.DONE
+    owner = "SELECT tableowner FROM pg_tables WHERE schemaname = 'busy'"
+    assert sql(server.dsn(), owner) == [("busy",)]
+
+
 def test_nobody_rotates_the_role_that_he_is_logged_in_as(server: Cluster, tmp_path: Path) -> None:
     sql(server.dsn(), "CREATE ROLE myself LOGIN CREATEROLE PASSWORD 'm'")
     with pytest.raises(Refused, match="logged in as myself"):

@@ -96,6 +96,12 @@ def test_what_is_no_json_object_is_left_alone_and_not_quoted(tmp_path: Path, tex
     assert path.read_text() == text
 
 
+def test_a_command_may_print_what_is_no_text(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    store(f"sh -c 'cat > {kept}; printf \\\\377'", io.StringIO()).write(SECRET)
+    assert json.loads(kept.read_text())["username"] == "app_green"
+
+
 def test_what_a_failing_command_says_is_not_repeated() -> None:
     with pytest.raises(ApplyError) as caught:
         store("sh -c 'cat >&2; exit 3'", io.StringIO()).write(SECRET)

@@ -41,6 +41,8 @@ def test_the_throttle_is_the_tables_own_then_autovacuums_then_that_of_vacuum() -
     manual = {**SETTINGS, "autovacuum_vacuum_cost_delay": "-1", "vacuum_cost_delay": "20"}
     assert cost_settings(manual, {}).speed == 10_000
     assert cost_settings(SETTINGS, {"autovacuum_vacuum_cost_delay": "0"}).speed is None
+    unset = {**SETTINGS, "autovacuum_vacuum_cost_limit": "0", "vacuum_cost_limit": "400"}
+    assert cost_settings(unset, {}).limit == 400
 
 
 def test_rows_spread_at_random_lie_on_so_many_pages() -> None:

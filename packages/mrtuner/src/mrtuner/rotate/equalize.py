@@ -51,11 +51,24 @@ def prepare(conn: Connection, group: RoleGroup, old: str | None) -> None:
 
 
 def hand_to_group(conn: Connection, group: RoleGroup, role: str) -> None:
-    """Transfer a login role's objects here, and any databases it owns, to the group."""
+    """Transfer a login role's objects here, and any databases it owns, to the group.
+
+    It locks each table against everybody, so it waits only for a moment: Refused if one is in use.
+    """
+    from psycopg.errors import LockNotAvailable
+
     here = "d.dbid IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))"
     if role != group.name and rows(conn, _OWNED.format("d.objid", here), [role]):
-        with permitted(), conn.transaction():
-            _reassign(conn, role, group.name)
+        with permitted():
+            try:
+                with conn.transaction():
+                    run(conn, "SET LOCAL lock_timeout = '2s'")
+                    _reassign(conn, role, group.name)
+            except LockNotAvailable:
+                raise Refused(
+                    f"what {role} owns is in use, so {group.name} cannot become its owner now",
+                    "Run again once no query or transaction uses its tables.",
+                ) from None
 
 
 def owned_elsewhere(conn: Connection, role: str) -> tuple[str, ...]:

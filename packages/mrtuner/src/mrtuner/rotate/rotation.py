@@ -168,7 +168,7 @@ class Rotator(Handover):
         """Let the group own what the disabled role created; a failure is only reported."""
         try:
             equalize.hand_to_group(self.conn, self.group, role)
-        except MissingPart as error:
+        except (MissingPart, Refused) as error:
             self.tell(f"warning: {role} keeps the objects it owns here: {error.message}")
 
     def _abort(self, rotation: RotationState, store: Store) -> RotationResult:

@@ -226,8 +226,8 @@ class CommandStore(_Unread):
         given = json.dumps(credential.document()) + "\n"
         try:
             done = subprocess.run(
-                self.words, input=given, text=True, capture_output=True, check=False,
-                timeout=_COMMAND_SECONDS,
+                self.words, input=given.encode(), stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL, check=False, timeout=_COMMAND_SECONDS,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             raise _not_taken(self._name, _reason(error)) from None

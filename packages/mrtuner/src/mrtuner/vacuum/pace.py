@@ -53,13 +53,14 @@ def heap_of_toast(toast: ToastTable) -> Heap:
 def cost_settings(settings: Mapping[str, str], options: Mapping[str, str]) -> CostSettings:
     """The cost settings autovacuum uses for a table: its own take precedence over the server's.
 
-    -1 stands for the setting of manual VACUUM.
+    -1 stands for the setting of manual VACUUM, of the limit 0 too. Source: vacuum.c,
+    VacuumUpdateCosts.
     """
 
-    def one(name: str, default: float) -> float:
+    def one(name: str, default: float, least: float) -> float:
         for source in (options, settings):
             value = float(source.get(f"autovacuum_{name}", -1))
-            if value >= 0:
+            if value >= least:
                 return value
         return float(settings.get(name, default))
 
@@ -67,8 +68,8 @@ def cost_settings(settings: Mapping[str, str], options: Mapping[str, str]) -> Co
         hit=float(settings.get("vacuum_cost_page_hit", 1)),
         miss=float(settings.get("vacuum_cost_page_miss", 2)),
         dirty=float(settings.get("vacuum_cost_page_dirty", 20)),
-        limit=one("vacuum_cost_limit", 200),
-        delay_ms=one("vacuum_cost_delay", 2),
+        limit=one("vacuum_cost_limit", 200, least=1),
+        delay_ms=one("vacuum_cost_delay", 2, least=0),
     )
 
 
