@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -148,12 +148,13 @@ def test_a_server_that_starts_is_tried_every_second(tmp_path: Path) -> None:
 
     def refuse(listener: socket.socket) -> None:
         while not stop.is_set():
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(4096)
-                attempts.append(time.monotonic())
-                length = (len(STARTING) + 4).to_bytes(4, "big")
-                connection.sendall(b"E" + length + STARTING)
+            with suppress(OSError):  # the client is gone, or at the end the listener
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(4096)
+                    attempts.append(time.monotonic())
+                    length = (len(STARTING) + 4).to_bytes(4, "big")
+                    connection.sendall(b"E" + length + STARTING)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=refuse, args=(listener,), daemon=True)
