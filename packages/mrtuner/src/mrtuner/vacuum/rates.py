@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeVar
 
@@ -29,13 +29,7 @@ class _Growth:
     toast_inserted: int
     toast_deleted: int
     vanished: int  # live rows missing after inserts and deletes; below 0 if the estimate errs
-    truncated: int  # how often it was seen to get an empty file
-
-
-#: What is always known.
-_ADDED: Final = tuple(
-    one.name for one in fields(_Growth) if one.name not in {"newpage_updated", "vacuum_seconds"}
-)
+    truncated: bool
 
 
 def since_reset(sample: Sample) -> dict[int, Rates]:
@@ -44,7 +38,7 @@ def since_reset(sample: Sample) -> dict[int, Rates]:
     If somebody has reset all statistics of the server but those of the database, rates err high.
     """
     window = max(1.0, sample.moment.counted_for)
-    return {table.oid: _rates(_growth(None, table, window)) for table in sample.tables}
+    return {table.oid: _rates([_growth(None, table, window)], 0) for table in sample.tables}
 
 
 def watched(samples: Sequence[Sample]) -> dict[int, Rates]:
@@ -66,7 +60,7 @@ def watched(samples: Sequence[Sample]) -> dict[int, Rates]:
                 gaps[table.oid] += 1
             else:
                 grown[table.oid].append(_growth(was, table, seconds))
-    return {oid: _rates(_total(found), gaps[oid]) for oid, found in grown.items()}
+    return {oid: _rates(found, gaps[oid]) for oid, found in grown.items()}
 
 
 def of_counts(
@@ -77,9 +71,9 @@ def of_counts(
     grown = _Growth(
         seconds=seconds, inserted=inserted, updated=updated, hot_updated=hot_updated,
         deleted=deleted, vacuums=vacuums, newpage_updated=None, vacuum_seconds=None,
-        toast_inserted=toast_inserted, toast_deleted=toast_deleted, vanished=0, truncated=0,
+        toast_inserted=toast_inserted, toast_deleted=toast_deleted, vanished=0, truncated=False,
     )  # fmt: skip
-    return _rates(grown)
+    return _rates([grown], 0)
 
 
 def _fell(before: Table, after: Table) -> bool:
@@ -103,7 +97,7 @@ def _growth(before: Table | None, after: Table, seconds: float) -> _Growth:
         toast_inserted=(toast.inserted if toast else 0) - (was.inserted if was else 0),
         toast_deleted=(toast.deleted if toast else 0) - (was.deleted if was else 0),
         vanished=_balance(after) - (_balance(before) if before else 0),
-        truncated=int(before is not None and _truncated(before, after)),
+        truncated=before is not None and _truncated(before, after),
     )
 
 
@@ -126,41 +120,37 @@ def _less(after: _Number | None, before: _Number | None) -> _Number | None:
     return None if after is None else after - (before or 0)
 
 
-def _total(grown: Sequence[_Growth]) -> _Growth:
-    """The growth of all intervals together; what is unknown in one is unknown."""
-    added = {name: sum(getattr(one, name) for one in grown) for name in _ADDED}
-    return _Growth(
-        **added,
-        newpage_updated=_known([one.newpage_updated for one in grown]),
-        vacuum_seconds=_known([one.vacuum_seconds for one in grown]),
-    )
-
-
-def _rates(grown: _Growth, gaps: int = 0) -> Rates:
-    seconds = grown.seconds
+def _rates(grown: Sequence[_Growth], gaps: int) -> Rates:
+    seconds = sum(one.seconds for one in grown)
     per = 1 / seconds if seconds else 0.0
+    inserted, updated, deleted = (
+        sum(getattr(one, name) for one in grown) for name in ("inserted", "updated", "deleted")
+    )
+    vacuums = sum(one.vacuums for one in grown)
+    took = _known(one.vacuum_seconds for one in grown)
     return Rates(
         seconds=seconds,
-        events=grown.inserted + grown.updated + grown.deleted,
-        inserts=grown.inserted * per,
-        updates=grown.updated * per,
-        deletes=grown.deleted * per,
-        hot_share=_share(grown.hot_updated, grown.updated),
-        newpage_share=_share(grown.newpage_updated, grown.updated),
-        vacuums=grown.vacuums,
-        vacuum_seconds=_share(grown.vacuum_seconds, grown.vacuums),
-        toast_inserts=grown.toast_inserted * per,
-        toast_deletes=grown.toast_deleted * per,
+        events=inserted + updated + deleted,
+        inserts=inserted * per,
+        updates=updated * per,
+        deletes=deleted * per,
+        hot_share=_share(sum(one.hot_updated for one in grown), updated),
+        newpage_share=_share(_known(one.newpage_updated for one in grown), updated),
+        vacuums=vacuums,
+        vacuum_seconds=_share(took, vacuums),
+        toast_inserts=sum(one.toast_inserted for one in grown) * per,
+        toast_deletes=sum(one.toast_deleted for one in grown) * per,
         gaps=gaps,
-        vanished=max(0.0, grown.vanished * per),
-        truncated=grown.truncated,
+        vanished=max(0.0, sum(one.vanished for one in grown) * per),
+        truncated=sum(one.truncated for one in grown),
     )
 
 
-def _known(values: Sequence[_Number | None]) -> _Number | None:
+def _known(values: Iterable[float | None]) -> float | None:
     """The sum, or None if any is unknown or there are none."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) if known and len(known) == len(found) else None
 
 
 def _share(part: float | None, whole: int) -> float | None:
@@ -168,4 +158,4 @@ def _share(part: float | None, whole: int) -> float | None:
 
 
 #: Rates of a table that was not observed.
-UNSEEN: Final = _rates(_total([]))
+UNSEEN: Final = _rates([], 0)
