@@ -66,6 +66,9 @@ def _renamed(
 
     They are known by the keys that the source says stay the same, else by when they were reset.
     """
+    new = after.keys() - before.keys()
+    if not new:
+        return {}
     places = [
         place for place, column in enumerate(source.of(Kind.KEY)) if column.name in source.same
     ]
@@ -80,8 +83,8 @@ def _renamed(
     known = {one: row for one, row in gone if one is not None}
     if len(known) < len(gone):  # several are alike, as if all were reset at once
         return {}
-    new = ((key, same(key, after[key])) for key in after.keys() - before.keys())
-    return {key: known[one] for key, one in new if one in known}
+    found = ((key, same(key, after[key])) for key in new)
+    return {key: known[one] for key, one in found if one in known}
 
 
 def _gone(source: Source, row: Row) -> Values:

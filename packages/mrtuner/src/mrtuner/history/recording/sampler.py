@@ -86,11 +86,11 @@ class Sampler:
         It is read-only, waits for locks only briefly, and starts neither workers nor JIT.
         """
         with self._answer(_PROMPT):
-            for name, value in _SESSION.items():
-                self.conn.execute(
-                    "SELECT set_config(name, %s, false) FROM pg_catalog.pg_settings "
-                    "WHERE name = %s", (value, name),
-                )  # fmt: skip
+            self.conn.execute(
+                "SELECT set_config(name, value, false) FROM pg_catalog.pg_settings "
+                "JOIN unnest(%s::text[], %s::text[]) AS wanted (name, value) USING (name)",
+                (list(_SESSION), list(_SESSION.values())),
+            )
             accept_any_bytes(self.conn)
         return self.identity()
 
