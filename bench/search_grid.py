@@ -9,8 +9,8 @@ bounds hold for all cells together with 95 %: Bonferroni's, from a spread that i
 cells. The first cell is the advice against itself. Interrupted, the same command goes on.
 
 Where writes can be put off for longer than a pair lasts, --runs makes the grid of what
-`small_volume.py` measured: one arm called advice with --reload "" twice and each other value once,
-or arms that each change one setting. Its runs are longer, and what a checkpoint after one takes is
+`small_volume.py` measured: one arm called advice with --reload "" at least twice and each other value
+once, or arms that each change one setting. Its runs are longer, and what a checkpoint after one takes is
 charged to it. The spread is what is left after the means of cells and of blocks.
 """
 
@@ -177,7 +177,12 @@ def _row_of_runs(files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "value": value, "pairs": len(gains), "ended": "measured",
         } | _bounds(fmean(gains), quantile * spread * sqrt(1 / len(gains) + 1 / of))  # fmt: skip
 
-    same = [one.advice[1] - one.advice[0] for each in measured for one in each if one.advice[1:]]
+    same = [
+        after - before
+        for each in measured
+        for one in each
+        for before, after in zip(one.advice[::2], one.advice[1::2], strict=False)
+    ]
     rows = [told(None, None, same, len(same))]
     for name, value in cells:
         within = [one for each in measured for one in each if (name, value) in one.cells]
