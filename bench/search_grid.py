@@ -9,9 +9,9 @@ bounds hold for all cells together with 95 %: Bonferroni's, from a spread that i
 cells. The first cell is the advice against itself. Interrupted, the same command goes on.
 
 Where writes can be put off for longer than a pair lasts, --runs makes the grid of what
-`small_volume.py` measured: one arm called advice with --reload "" at least twice and each other value
-once, or arms that each change one setting. Its runs are longer, and what a checkpoint after one takes is
-charged to it. The spread is what is left after the means of cells and of blocks.
+`small_volume.py` measured: one arm called advice with --reload "" at least twice and each other
+value once, or arms that each change one setting. Its runs are longer, and what a checkpoint after
+one takes is charged to it. The spread is what is left after the means of cells and of blocks.
 """
 
 from __future__ import annotations

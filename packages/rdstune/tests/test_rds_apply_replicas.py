@@ -88,12 +88,68 @@ def test_with_one_group_for_both_the_replica_is_rebooted_first(
         DBInstanceIdentifier="replica", SourceDBInstanceIdentifier="primary"
     )
     lab.settle()
-    with pytest.raises(Refused, match="replica replica uses the same group and must be rebooted"):
+    with pytest.raises(Refused, match="replica replica must be rebooted first") as error:
         put(client, journal, "primary", "200", "now")
+    assert (error.value.hint or "").startswith("Apply with --reboot never, run rdstune apply repli")
     assert put(client, journal, "primary", "200").result == "applied"
+    with pytest.raises(Refused, match="replica replica must be rebooted first"):
+        put(client, journal, "primary", "200", "now")
     assert put(client, journal, "replica", "200", "now").result == "rebooted"
     assert put(client, journal, "primary", "200", "now").result == "rebooted"
     assert lab.instance("primary").running["max_connections"] == "200"
+
+
+def test_a_replica_that_waits_for_its_reboot_still_has_less(
+    pair: None, client: Any, journal: Journal
+) -> None:
+    put(client, journal, "replica", "200")
+    with pytest.raises(Refused) as error:
+        put(client, journal, "primary", "200", "now")
+    assert error.value.message == (
+        "replica replica must be rebooted first: max_connections would be higher on the primary"
+    )
+    assert error.value.hint == "Run rdstune apply replica --reboot now, then repeat this command."
+    assert values(client, "first") == {"max_connections": "100"}
+
+
+def test_a_replica_is_not_rebooted_with_less_while_its_primary_waits(
+    pair: None, client: Any, journal: Journal
+) -> None:
+    put(client, journal, "primary", "50")
+    with pytest.raises(Refused, match="primary primary must be rebooted first"):
+        put(client, journal, "replica", "50", "now")
+
+
+def test_a_replica_of_a_replica_replays_what_the_primary_writes(
+    pair: None, lab: Lab, client: Any, journal: Journal
+) -> None:
+    new_group(client, "third", max_connections="100")
+    client.modify_db_instance(
+        DBInstanceIdentifier="replica", BackupRetentionPeriod=7, ApplyImmediately=True
+    )
+    lab.settle()
+    client.create_db_instance_read_replica(
+        DBInstanceIdentifier="cascaded",
+        SourceDBInstanceIdentifier="replica",
+        DBParameterGroupName="third",
+    )
+    lab.settle()
+    with pytest.raises(Refused, match="replica cascaded would be below its primary"):
+        put(client, journal, "replica", "200", "now")
+    with pytest.raises(Refused, match="replica replica would be below its primary"):
+        put(client, journal, "primary", "200", "now")
+    for name in ("cascaded", "replica", "primary"):
+        assert put(client, journal, name, "200", "now").result == "applied"
+
+
+def test_an_undo_keeps_the_order_as_well(pair: None, client: Any, journal: Journal) -> None:
+    put(client, journal, "replica", "200", "now")
+    put(client, journal, "primary", "200", "now")
+    with pytest.raises(Refused, match="replica replica would be below its primary"):
+        undo(client, "replica", journal, reboot="now", pace=PACE)
+    assert undo(client, "primary", journal, reboot="now", pace=PACE).result == "undone"
+    assert undo(client, "replica", journal, reboot="now", pace=PACE).result == "undone"
+    assert values(client, "second") == {"max_connections": "100"}
 
 
 @pytest.fixture

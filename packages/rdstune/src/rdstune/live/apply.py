@@ -23,7 +23,7 @@ from mrtuner.errors import Refused
 from rdstune.live.group_transaction import GroupTransaction, reboot_waiting
 from rdstune.live.incompatible_parameters import refuse_other_group
 from rdstune.live.plan import RdsPlan, make, user_values
-from rdstune.live.replica_minimums import refuse_floors
+from rdstune.live.replica_minimums import moves, refuse_floors, refuse_reboot
 from rdstune.live.target import Target, read_target, users
 from rdstune.live.wait import USUAL, Pace
 
@@ -72,7 +72,7 @@ def apply(
         if not target.incompatible:  # an incompatible one is repaired instead
             refuse_busy(target)
         _refuse_stale(client, plan, target)
-        refuse_floors(client, plan, reboot)
+        refuse_floors(client, target, moves(plan.steps), plan.group, reboot)
         draft = _draft(plan, target, reboot)
         transaction = begin(client, journal, draft, pace, at, reboot)
         transaction.carry_out()
@@ -89,6 +89,8 @@ def _only_reboot(
     if reboot == "now" and waiting:
         with held(journal, target, target.group):
             refuse_busy(target)
+            done = journal.last(target.arn)
+            refuse_reboot(client, target, moves(done.entries if done else ()))
             for name in waiting:
                 at(StepName(f"reboot {name}"))
                 reboot_waiting(client, name, pace)

@@ -7,34 +7,143 @@ mistake until the next promotion. Source: PostgreSQL documentation, Hot Standby.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mrtuner.aws import rds
 from mrtuner.aws.calls import unless_missing
 from mrtuner.aws.rows import Instance, Scope
 from mrtuner.catalog.classes import instance_class
+from mrtuner.change.record import ParameterChange
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.class_memory import class_memory
 from mrtuner.postgres.model import FOLLOW_PRIMARY
 from rdstune.live.compare import InstanceMachine, expected, machine
-from rdstune.live.plan import ParameterStep, RdsPlan
+from rdstune.live.plan import ParameterStep
+from rdstune.live.target import Target
 
 
-def refuse_floors(client: Any, plan: RdsPlan, reboot: str) -> None:
-    """Refuse a change that would leave a replica below its primary; name what to change first."""
-    steps = [step for step in plan.steps if step.name in FOLLOW_PRIMARY]
-    if not steps or plan.target.scope is not Scope.INSTANCE:
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A parameter's value, from and to; None where the group will say nothing of its own."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+def moves(changes: Iterable[ParameterStep | ParameterChange]) -> list[Move]:
+    """Return what a standby must not have less of than its primary."""
+    return [
+        Move(one.name, one.shown, one.value)
+        if isinstance(one, ParameterStep)
+        else Move(one.name, one.in_force, one.after)
+        for one in changes
+        if one.name in FOLLOW_PRIMARY
+    ]
+
+
+def refuse_floors(
+    client: Any, target: Target, moved: Sequence[Move], group: str, reboot: str
+) -> None:
+    """Refuse a change that would leave a replica below its primary; name what to change first.
+
+    `group` is the one that is changed: all that use it change together, but reboot one by one.
+    """
+    if reboot == "now":
+        refuse_reboot(client, target, moved, group)
+    if not moved or target.scope is not Scope.INSTANCE:
         return
-    here = plan.target.writer
-    for name in here.replicas:
+    here = target.writer
+    raised, lowered = _directions(here, moved)
+    for replica in _replicas(client, here):
+        if _uses(replica, group):
+            continue
+        pairs = _pairs(client, here, raised, replica)
+        _refuse(
+            replica.identifier,
+            [f"{name} {theirs} instead of {ours}" for name, ours, theirs in pairs if theirs < ours],
+            f"Raise it there first: rdstune apply {replica.identifier}.",
+        )
+    primary = _primary(client, here)
+    if primary is not None:
+        pairs = _pairs(client, here, lowered, primary)
+        _refuse(
+            target.identifier,
+            [f"{name} {ours} instead of {theirs}" for name, ours, theirs in pairs if ours < theirs],
+            f"Lower it on the primary first: rdstune apply {primary.identifier}.",
+        )
+
+
+def refuse_reboot(
+    client: Any, target: Target, moved: Sequence[Move], group: str | None = None
+) -> None:
+    """Refuse it while a replica waits for the raised values, or the primary for the lowered ones.
+
+    Until then they run what they had, whatever their group says. `group` is still to be written.
+    """
+    if not moved or target.scope is not Scope.INSTANCE:
+        return
+    here = target.writer
+    raised, lowered = _directions(here, moved)
+
+    def waits(one: Instance) -> bool:
+        return _uses(one, group) or any(use.status == "pending-reboot" for use in one.groups)
+
+    for replica in _replicas(client, here) if raised else ():
+        if waits(replica):
+            raise Refused(
+                f"replica {replica.identifier} must be rebooted first:"
+                f" {_names(raised)} would be higher on the primary",
+                _first(replica, _uses(replica, group)),
+            )
+    primary = _primary(client, here) if lowered else None
+    if primary is not None and waits(primary):
+        raise Refused(
+            f"primary {primary.identifier} must be rebooted first:"
+            f" {_names(lowered)} would be lower on the replica",
+            _first(primary, _uses(primary, group)),
+        )
+
+
+def _first(other: Instance, shares: bool) -> str:
+    command = f"rdstune apply {other.identifier} --reboot now"
+    if shares:
+        return f"Apply with --reboot never, run {command}, then repeat this command."
+    return f"Run {command}, then repeat this command."
+
+
+def _names(moved: Iterable[Move]) -> str:
+    return ", ".join(one.name for one in moved)
+
+
+def _directions(here: Instance, moved: Sequence[Move]) -> tuple[list[Move], list[Move]]:
+    """Return what rises there, or may, and what does not."""
+    of = _machine(here)
+    raised = []
+    for one in moved:
+        before, after = number(one.before, of), number(one.after, of)
+        if before is None or after is None or after > before:
+            raised.append(one)
+    return raised, [one for one in moved if one not in raised]
+
+
+def _uses(instance: Instance, group: str | None) -> bool:
+    return any(use.name == group for use in instance.groups)
+
+
+def _replicas(client: Any, primary: Instance) -> Iterator[Instance]:
+    """Yield the replicas in this region, and theirs: each replays what the primary writes."""
+    for name in primary.replicas:
         replica = _instance(client, name)
         if replica is not None:
-            _refuse_primary(client, plan, steps, replica, reboot)
-    primary = _instance(client, here.replica_of) if here.replica_of else None
-    if primary is not None:
-        _refuse_replica(client, plan, steps, primary)
+            yield replica
+            yield from _replicas(client, replica)
+
+
+def _primary(client: Any, replica: Instance) -> Instance | None:
+    return _instance(client, replica.replica_of) if replica.replica_of else None
 
 
 def _instance(client: Any, name: str) -> Instance | None:
@@ -42,55 +151,16 @@ def _instance(client: Any, name: str) -> Instance | None:
     return None if ":" in name else unless_missing(lambda: rds.instance(client, name))
 
 
-def _refuse_primary(
-    client: Any, plan: RdsPlan, steps: list[ParameterStep], replica: Instance, reboot: str
-) -> None:
-    raised = [step for step in steps if _raises(plan, step)]
-    if any(use.name == plan.group for use in replica.groups):
-        if raised and reboot == "now":
-            raise Refused(
-                f"replica {replica.identifier} uses the same group and must be rebooted first:"
-                f" {', '.join(step.name for step in raised)} would be higher on the primary",
-                f"Apply with --reboot never, run rdstune apply {replica.identifier} --reboot now,"
-                " then repeat this command.",
-            )
-        return
-    pairs = _pairs(client, plan, raised, replica)
-    _refuse(
-        replica.identifier,
-        [f"{name} {theirs} instead of {ours}" for name, ours, theirs in pairs if theirs < ours],
-        f"Raise it there first: rdstune apply {replica.identifier}.",
-    )
-
-
-def _raises(plan: RdsPlan, step: ParameterStep) -> bool:
-    here = _machine(plan.target.writer)
-    before, after = number(step.shown, here), number(step.value, here)
-    return before is None or after is None or after > before
-
-
-def _refuse_replica(
-    client: Any, plan: RdsPlan, steps: list[ParameterStep], primary: Instance
-) -> None:
-    lowered = [step for step in steps if not _raises(plan, step)]
-    pairs = _pairs(client, plan, lowered, primary)
-    _refuse(
-        plan.target.identifier,
-        [f"{name} {ours} instead of {theirs}" for name, ours, theirs in pairs if ours < theirs],
-        f"Lower it on the primary first: rdstune apply {primary.identifier}.",
-    )
-
-
 def _pairs(
-    client: Any, plan: RdsPlan, steps: list[ParameterStep], other: Instance
+    client: Any, here: Instance, moved: Sequence[Move], other: Instance
 ) -> Iterator[tuple[str, int, int]]:
-    """Yield each step's name, its new value here, and the value on the other instance."""
-    here, there = _machine(plan.target.writer), _machine(other)
+    """Yield each parameter's name, its new value here, and the value in the other's group."""
+    ours_on, theirs_on = _machine(here), _machine(other)
     values = _values(client, other)
-    for step in steps:
-        ours, theirs = number(step.value, here), number(values.get(step.name), there)
+    for one in moved:
+        ours, theirs = number(one.after, ours_on), number(values.get(one.name), theirs_on)
         if ours is not None and theirs is not None:
-            yield step.name, ours, theirs
+            yield one.name, ours, theirs
 
 
 def _refuse(replica: str, gaps: list[str], hint: str) -> None:

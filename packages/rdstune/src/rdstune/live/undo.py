@@ -26,6 +26,7 @@ from rdstune.live.apply import (
     refuse_busy,
 )
 from rdstune.live.plan import user_values
+from rdstune.live.replica_minimums import moves, refuse_floors
 from rdstune.live.target import Target, read_target, users
 from rdstune.live.wait import USUAL, Pace
 
@@ -56,9 +57,10 @@ def undo(
     refuse_other(done, only)
     with held(journal, target, _group(done).name):
         target = read_target(client, identifier)
+        draft = _draft(client, target, done, reboot, force)
         if not target.incompatible:  # being incompatible is one reason to undo
             refuse_busy(target)
-        draft = _draft(client, target, done, reboot, force)
+            refuse_floors(client, target, moves(draft.entries), _group(done).name, reboot)
         transaction = begin(client, journal, draft, pace, at, reboot)
         transaction.carry_out()
     found = outcome("undone", transaction)
