@@ -6,9 +6,12 @@ import pytest
 from vacuum_tables import SETTINGS, rates, table, toast
 
 from mrtuner.vacuum.model import Rates, StorageParameter, Table, TableKind
+from mrtuner.vacuum.pace import insert_trigger
 from mrtuner.vacuum.storage_parameters import advise, options_after, toast_options_after
 
 SCALE, THRESHOLD = "autovacuum_vacuum_scale_factor", "autovacuum_vacuum_threshold"
+INSERT_SCALE = "autovacuum_vacuum_insert_scale_factor"
+INSERT_THRESHOLD = "autovacuum_vacuum_insert_threshold"
 
 
 def values(one: Table, seen: Rates, kind: TableKind) -> dict[str, str]:
@@ -58,6 +61,41 @@ def test_a_table_that_only_grows_is_vacuumed_after_an_hours_inserts_and_frozen_a
         "autovacuum_vacuum_insert_threshold": "72000",
         "autovacuum_freeze_min_age": "0",
     }
+
+
+@pytest.mark.parametrize(
+    ("own", "inserts", "wanted"),
+    [
+        ("72000", 20.2, None),  # 72,720 are wanted now: an hour's, as they were
+        ("72000", 10.0, None),  # twice as many as wanted
+        ("72000", 9.9, "35640"),
+        ("20000", 20.0, None),  # somebody wants it sooner
+        ("-1", 20.0, "72000"),  # never
+    ],
+)
+def test_an_insert_threshold_of_the_tables_own_stays_if_it_is_about_right(
+    own: str, inserts: float, wanted: str | None
+) -> None:
+    one = table(options={INSERT_SCALE: "0", INSERT_THRESHOLD: own})
+    found = values(one, rates(inserts=inserts), TableKind.APPEND_ONLY)
+    assert found.get(INSERT_THRESHOLD) == wanted
+
+
+def test_where_the_server_vacuums_after_no_number_of_inserts_it_is_said() -> None:
+    """A scale factor of 0 and a threshold of -1 mean never, not at once."""
+    never = {**SETTINGS, INSERT_SCALE: "0", INSERT_THRESHOLD: "-1"}
+    found = advise(table(), rates(inserts=20), TableKind.APPEND_ONLY, never)
+    assert [item.value for item in found] == ["0", "72000", "0"]
+    assert found[0].because.startswith("no number of inserts starts a vacuum")
+
+
+def test_frozen_pages_do_not_count_for_the_insert_trigger() -> None:
+    """A fifth of the 50,000 rows in the 500 pages that are not frozen, and 1,000: 11,000."""
+    frozen = table(frozen_pages=9_500)
+    assert insert_trigger(frozen, SETTINGS, {}) == pytest.approx(11_000)
+    assert insert_trigger(table(), SETTINGS, {}) == 201_000
+    assert insert_trigger(table(frozen_pages=20_000), SETTINGS, {}) == 1_000
+    assert values(frozen, rates(inserts=20), TableKind.APPEND_ONLY) == {}
 
 
 def test_a_toast_table_gets_its_rows_times_the_chunks_of_a_row() -> None:

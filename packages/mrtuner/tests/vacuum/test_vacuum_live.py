@@ -47,6 +47,11 @@ def report(found: Vacuum, name: str) -> TableReport:
     return next(one for one in found.tables if one.table.name == name)
 
 
+def alter(found: Vacuum) -> list[str]:
+    """The commands that set what is advised for tables."""
+    return [text for text in found.as_sql().splitlines() if text.startswith("ALTER TABLE")]
+
+
 def documents(cluster: Cluster) -> None:
     counted(
         cluster.dsn(),
@@ -182,6 +187,24 @@ def test_a_table_that_grows_stays_append_only(cluster: Cluster) -> None:
     sql(cluster.dsn(), "DROP TABLE log")
 
 
+def test_a_table_that_grows_gets_its_threshold_once(cluster: Cluster) -> None:
+    """An hour's inserts are ten million at most; at first, no number of them starts a vacuum."""
+    load = "INSERT INTO log SELECT generate_series(1, 20000)"
+    never = "CREATE TABLE log (n int) WITH (autovacuum_vacuum_insert_threshold = -1)"
+    counted(cluster.dsn(), "DROP TABLE IF EXISTS log", never, load, "VACUUM (FREEZE) log")
+    found = watch(cluster, load)
+    one = report(found, "log")
+    assert one.table.frozen_pages == (one.table.pages if cluster.binaries.major >= 18 else None)
+    assert [(item.name, item.value) for item in one.advice] == [
+        ("autovacuum_vacuum_insert_scale_factor", "0"),
+        ("autovacuum_vacuum_insert_threshold", "10000000"),
+        ("autovacuum_freeze_min_age", "0"),
+    ]
+    sql(cluster.dsn(), *alter(found))
+    assert report(watch(cluster, load), "log").advice == ()
+    sql(cluster.dsn(), "DROP TABLE log")
+
+
 @pytest.mark.parametrize("how", ["fast", "immediate"])
 def test_a_restart_ends_the_watch_with_what_was_seen(
     new_cluster: NewCluster, how: Literal["fast", "immediate"]
@@ -236,6 +259,5 @@ def test_the_commands_are_taken_by_the_server_and_leave_nothing_to_say(cluster: 
         ("autovacuum_vacuum_scale_factor", "0.01"),
         ("autovacuum_vacuum_threshold", "50"),
     ]
-    commands = [text for text in found.as_sql().splitlines() if text.startswith("ALTER TABLE")]
-    sql(cluster.dsn(), *commands)
+    sql(cluster.dsn(), *alter(found))
     assert report(watch(cluster, work), "account").advice == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp
+from math import exp, inf
 from typing import Final
 
 from mrtuner.vacuum.model import Rates, Table, ToastTable, Work
@@ -86,6 +86,20 @@ def trigger(rows: int, settings: Mapping[str, str], options: Mapping[str, str]) 
     wanted = one("autovacuum_vacuum_threshold", _THRESHOLD) + scale * rows
     most = one("autovacuum_vacuum_max_threshold", -1)
     return min(wanted, most) if most >= 0 else wanted
+
+
+def insert_trigger(table: Table, settings: Mapping[str, str], options: Mapping[str, str]) -> float:
+    """Inserts that start an autovacuum; infinite if none do. Since 18, frozen pages do not count.
+
+    Source: relation_needs_vacanalyze, autovacuum.c.
+    """
+    own = {**settings, **options}
+    threshold = float(own.get("autovacuum_vacuum_insert_threshold", 1000))
+    if threshold < 0:
+        return inf
+    frozen = min(table.frozen_pages or 0, table.pages)
+    rows = table.rows * (1 - frozen / table.pages) if frozen else table.rows
+    return threshold + rows * float(own.get("autovacuum_vacuum_insert_scale_factor", 0.2))
 
 
 def touched(pages: float, rows: float) -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isinf
 from typing import Final
 
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.classify import lifetime
 from mrtuner.vacuum.model import Rates, StorageParameter, Table, TableKind, Work
-from mrtuner.vacuum.pace import trigger, work_of, work_of_toast
+from mrtuner.vacuum.pace import insert_trigger, trigger, work_of, work_of_toast
 
 SCALE: Final = "autovacuum_vacuum_scale_factor"
 THRESHOLD: Final = "autovacuum_vacuum_threshold"
@@ -33,6 +34,8 @@ _SMALL: Final = 8192
 _LARGE: Final = 1_000_000
 #: Bounds for the inserts between two vacuums of a table that only grows: within them, an hour's.
 _FEWEST, _MOST = 10_000, 10_000_000
+#: A table's own value stays up to this many times what is wanted: rates differ from day to day.
+_ABOUT: Final = 2
 
 Pair = tuple[float, int]
 #: From tight to loose: the first with which vacuum keeps up is used.
@@ -164,15 +167,16 @@ def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterato
     """Vacuum every hour's inserts: the visibility map stays fresh, and there is less to freeze."""
     hourly = round(rates.inserts * 3600)
     wanted = min(_MOST, max(_FEWEST, hourly))
-    waits = float(settings.get(_INSERT_THRESHOLD, 1000)) + table.rows * float(
-        settings.get(_INSERT_SCALE, 0.2)
-    )
-    if waits <= wanted:
+    waits = insert_trigger(table, settings, table.options)
+    own = table.options.keys() & {_INSERT_SCALE, _INSERT_THRESHOLD}
+    if waits <= wanted * (_ABOUT if own else 1):
         return
-    because = (
-        f"the server's settings wait for {waits:,.0f} inserts, "
-        f"{pretty_duration(waits / rates.inserts)}; then many rows must be frozen at once"
+    until = (
+        f"no number of inserts starts a vacuum ({_INSERT_THRESHOLD} is -1)"
+        if isinf(waits)
+        else f"vacuum waits for {waits:,.0f} inserts, {pretty_duration(waits / rates.inserts)}"
     )
+    because = f"{until}; then many rows must be frozen at once"
     yield _advice(table, _INSERT_SCALE, "0", because, _OURS)
     yield _advice(table, _INSERT_THRESHOLD, str(wanted), because, _OURS)
     why = "rows never change: frozen at their first vacuum, they are never visited again"

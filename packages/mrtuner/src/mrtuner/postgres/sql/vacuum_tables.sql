@@ -2,6 +2,8 @@
 -- The view pg_stat_all_tables joins every index, too slow with 10,000 partitions.
 SELECT c.oid, n.nspname AS schema, c.relname AS name, p.inhparent::regclass::text AS parent,
        c.relfilenode::bigint AS relfilenode, c.relpages AS pages, c.relallvisible AS visible_pages,
+       NULL::int AS frozen_pages, -- before 18
+       c.relallfrozen AS frozen_pages, -- since 18
        greatest(c.reltuples, 0)::float8 AS rows_estimated,
        coalesce(i.pages, 0)::bigint AS index_pages, coalesce(i.indexes, 0) AS indexes,
        coalesce(c.reloptions, '{}') AS options,
