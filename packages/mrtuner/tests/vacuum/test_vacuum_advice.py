@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from vacuum_tables import SETTINGS, rates, table, toast
 
@@ -99,12 +101,92 @@ def test_frozen_pages_do_not_count_for_the_insert_trigger() -> None:
 
 
 def test_a_toast_table_gets_its_rows_times_the_chunks_of_a_row() -> None:
-    """20,000 rows with 200,000 chunks: ten each."""
-    one = table(rows=100_000, live=20_000, toast=toast())
+    """40,000 rows with 400,000 chunks: ten each."""
+    one = table(rows=100_000, live=40_000, toast=toast(live=400_000))
     seen = rates(inserts=10, deletes=10, toast_deletes=100)
     found = values(one, seen, TableKind.SHORT_LIVED)
     assert found[f"toast.{SCALE}"] == "0"
     assert found[f"toast.{THRESHOLD}"] == "50000"
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "wanted"),
+    [
+        (TableKind.SHORT_LIVED, 24_750, {}),  # 50 and a fifth: 5,000, the first step
+        (TableKind.SHORT_LIVED, 24_760, {SCALE: "0", THRESHOLD: "5000"}),
+        (TableKind.QUEUE, 4_760, {SCALE: "0", THRESHOLD: "1000"}),
+    ],
+)
+def test_no_vacuum_is_put_off(kind: TableKind, rows: int, wanted: dict[str, str]) -> None:
+    one = table(rows=rows, live=rows)
+    assert values(one, rates(inserts=10, deletes=10), kind) == wanted
+
+
+def test_where_only_a_later_vacuum_would_leave_the_worker_time_nothing_is_advised() -> None:
+    """3,000 rows die a second in 5 million of 250,000 pages, with 100,000 of indexes. From 640,000
+    on, nearly every page is dirty: 7.5 million units, 75 s at least, and that is 35 % of 213 s; by
+    default it is 333 s."""
+    one = table(rows=5_000_000, live=5_000_000, pages=250_000, index_pages=100_000, indexes=3)
+    assert values(one, rates(inserts=3_000, deletes=3_000), TableKind.SHORT_LIVED) == {}
+
+
+def test_a_tighter_trigger_of_the_tables_own_stays() -> None:
+    for own in ({SCALE: "0.005"}, {SCALE: "0", THRESHOLD: "5000"}):
+        assert values(table(options=own), rates(updates=100), TableKind.LONG_LIVED) == {}
+    found = values(table(options={SCALE: "0.4"}), rates(updates=100), TableKind.LONG_LIVED)
+    assert found == {SCALE: "0.01", THRESHOLD: "50"}
+
+
+def test_a_toast_threshold_stays_below_the_present_one_and_what_the_server_takes() -> None:
+    """A thousand chunks for each of 10,000 rows: 2,000,050 of them start a vacuum, fewer than the
+    first step. A million for each of 20,000: that step is beyond 2,147,483,647."""
+    seen = rates(inserts=5, deletes=5, toast_deletes=1_000)
+    few = table(rows=10_000, live=10_000, toast=toast(live=10_000_000))
+    assert values(few, seen, TableKind.SHORT_LIVED) == {}
+    many = table(rows=20_000, live=20_000, toast=toast(live=20_000_000_000))
+    assert values(many, seen, TableKind.SHORT_LIVED) == {
+        f"toast.{SCALE}": "0",
+        f"toast.{THRESHOLD}": "2147483647",
+    }
+
+
+def test_a_small_toast_table_does_not_inherit_a_later_vacuum() -> None:
+    """2,000 chunks: 450 dead ones start a vacuum. What its table gets would be 5,000."""
+    one = table(toast=toast(live=2_000, pages=500))
+    found = values(one, rates(inserts=10, deletes=10, toast_deletes=1), TableKind.SHORT_LIVED)
+    assert found == {
+        SCALE: "0",
+        THRESHOLD: "5000",
+        f"toast.{SCALE}": "0.2",
+        f"toast.{THRESHOLD}": "50",
+    }
+
+
+def test_what_a_toast_table_inherits_is_written_along_with_its_first_parameter() -> None:
+    own = {
+        "fillfactor": "90",
+        "autovacuum_analyze_threshold": "7",
+        "autovacuum_vacuum_cost_delay": "0",
+        "autovacuum_freeze_max_age": "100000000",
+    }
+    one = table(rows=100_000, live=40_000, toast=toast(live=400_000), options=own)
+    seen = rates(inserts=10, deletes=10, toast_deletes=100)
+    assert values(one, seen, TableKind.SHORT_LIVED) == {
+        SCALE: "0",
+        THRESHOLD: "5000",
+        f"toast.{SCALE}": "0",
+        f"toast.{THRESHOLD}": "50000",
+        "toast.autovacuum_vacuum_cost_delay": "0",
+        "toast.autovacuum_freeze_max_age": "100000000",
+    }
+
+
+def test_a_toast_table_does_not_inherit_a_number_of_rows_as_one_of_chunks() -> None:
+    """525 chunks for each of 10,000 rows, and three rows a second: 10,800 an hour."""
+    one = table(rows=10_000_000, live=10_000, toast=toast(live=5_250_000))
+    found = values(one, rates(inserts=3), TableKind.APPEND_ONLY)
+    assert (found[INSERT_THRESHOLD], found[f"toast.{INSERT_THRESHOLD}"]) == ("10800", "5670000")
+    assert found["toast.autovacuum_freeze_min_age"] == "0"
 
 
 def test_what_is_set_already_is_not_advised_again() -> None:
@@ -133,15 +215,14 @@ def test_static_and_unknown_tables_get_nothing() -> None:
         assert values(table(), rates(updates=100), kind) == {}
 
 
-def test_options_afterwards_keep_what_was_there_and_pass_it_on_to_toast() -> None:
+def test_options_afterwards_keep_what_was_there_and_pass_it_on_to_a_toast_table_with_none() -> None:
     one = table(options={"fillfactor": "90"}, toast=toast(options={THRESHOLD: "7"}))
     advice = [
         StorageParameter(name=name, now=None, value=value, because="", source="")
         for name, value in ((SCALE, "0.01"), (f"toast.{SCALE}", "0.02"))
     ]
     assert options_after(one, advice) == {"fillfactor": "90", SCALE: "0.01"}
-    assert toast_options_after(one, advice) == {
-        "fillfactor": "90",
-        SCALE: "0.02",
-        THRESHOLD: "7",
-    }
+    assert toast_options_after(one, advice) == {SCALE: "0.02", THRESHOLD: "7"}
+    inherits = replace(one, toast=toast())
+    assert toast_options_after(inherits, advice[:1]) == options_after(one, advice)
+    assert toast_options_after(inherits, advice) == {SCALE: "0.02"}

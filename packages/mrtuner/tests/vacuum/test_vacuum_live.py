@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from conftest import NewCluster
@@ -13,6 +13,7 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.server_user import scratch_directory
 from mrtuner.vacuum import TableKind, TableReport, Thresholds, Vacuum, vacuum
 from servers import binaries, counted, sql
+from waiting import until
 
 pytestmark = pytest.mark.timed
 
@@ -185,6 +186,36 @@ def test_a_table_that_grows_stays_append_only(cluster: Cluster) -> None:
     counted(cluster.dsn(), "DROP TABLE IF EXISTS log", "CREATE TABLE log (n int)", load)
     assert report(watch(cluster, load, "ANALYZE log", load), "log").kind is TableKind.APPEND_ONLY
     sql(cluster.dsn(), "DROP TABLE log")
+
+
+def test_a_toast_table_with_a_parameter_of_its_own_inherits_none(new_cluster: NewCluster) -> None:
+    """400 values of six chunks: 50 and a fifth of 2,400 are 530 dead ones, and 360 die."""
+    settings = {"autovacuum_naptime": "1s", "autovacuum_vacuum_insert_threshold": "-1"}
+    dsn = new_cluster(18, settings).dsn()
+    options = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100"
+    alone = f"{options}, toast.autovacuum_vacuum_cost_delay = 0"
+    for name, own in (("inherits", options), ("alone", alone)):
+        sql(
+            dsn,
+            f"CREATE TABLE {name} (id int, body text) WITH ({own})",
+            f"ALTER TABLE {name} ALTER body SET STORAGE EXTERNAL",
+            f"INSERT INTO {name} SELECT i, {TEN_KB} FROM generate_series(1, 400) AS i",
+        )
+        counted(dsn, f"VACUUM ANALYZE {name}")  # in a session that has not inserted
+    for name in ("alone", "inherits"):
+        counted(dsn, f"UPDATE {name} SET body = {TEN_KB} WHERE id <= 60")
+
+    def vacuums(name: str) -> Any:
+        query = "SELECT pg_stat_get_autovacuum_count(reltoastrelid) FROM pg_class WHERE relname = "
+        return sql(dsn, f"{query}'{name}'")[0][0]
+
+    until(lambda: vacuums("inherits"), "an autovacuum of the TOAST table")
+    assert vacuums("alone") == 0
+    found = vacuum(dsn)
+    works = {one: report(found, one).toast_now for one in ("inherits", "alone")}
+    assert {name: work and work.trigger for name, work in works.items()} == {
+        "inherits": 100, "alone": 530,
+    }  # fmt: skip
 
 
 def test_a_table_that_grows_gets_its_threshold_once(cluster: Cluster) -> None:

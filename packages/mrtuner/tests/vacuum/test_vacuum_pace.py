@@ -91,11 +91,12 @@ def test_hot_updates_leave_nothing_for_vacuum() -> None:
 
 
 def test_a_toast_table_takes_its_tables_parameters_unless_it_has_its_own() -> None:
+    """All or none: with one of its own, it has the server's for the rest."""
     seen = rates(toast_deletes=10)
-    own = {"autovacuum_vacuum_scale_factor": "0.1"}
+    own = {"autovacuum_vacuum_scale_factor": "0.1", "autovacuum_vacuum_threshold": "1000"}
     inherits = work_of_toast(table(options=own, toast=toast()), seen, SETTINGS)
     assert inherits is not None
-    assert inherits.trigger == 20_050
+    assert inherits.trigger == 21_000
     differs = toast(options={"autovacuum_vacuum_scale_factor": "0"})
     has_own = work_of_toast(table(options=own, toast=differs), seen, SETTINGS)
     assert has_own is not None

@@ -160,11 +160,16 @@ def work_of_toast(
     settings: Mapping[str, str],
     options: Mapping[str, str] | None = None,
 ) -> Work | None:
-    """The TOAST table's work; parameters not set for it are those of the main table.
-
-    Source: documentation, CREATE TABLE, Storage Parameters.
-    """
+    """The TOAST table's work, with other options than those in force if given."""
     if table.toast is None:
         return None
-    own = {**table.options, **table.toast.options} if options is None else options
+    own = toast_options(table) if options is None else options
     return work(heap_of_toast(table.toast), rates.toast_deletes, settings, own)
+
+
+def toast_options(table: Table) -> Mapping[str, str]:
+    """The TOAST table's own parameters; if it has none at all, those of the main table.
+
+    Source: do_autovacuum and table_recheck_autovac, autovacuum.c.
+    """
+    return (table.toast.options if table.toast else {}) or table.options

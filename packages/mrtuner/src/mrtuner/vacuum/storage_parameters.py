@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import isinf
 from typing import Final
 
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.classify import lifetime
-from mrtuner.vacuum.model import Rates, StorageParameter, Table, TableKind, Work
-from mrtuner.vacuum.pace import insert_trigger, trigger, work_of, work_of_toast
+from mrtuner.vacuum.model import Rates, StorageParameter, Table, TableKind, ToastTable, Work
+from mrtuner.vacuum.pace import (
+    heap_of_toast,
+    insert_trigger,
+    toast_options,
+    trigger,
+    work,
+    work_of,
+)
 
 SCALE: Final = "autovacuum_vacuum_scale_factor"
 THRESHOLD: Final = "autovacuum_vacuum_threshold"
@@ -32,6 +40,15 @@ BUSY: Final = 0.25
 _SMALL: Final = 8192
 #: From this many rows on, a fifth of them dead is too much to wait for.
 _LARGE: Final = 1_000_000
+#: The greatest threshold. Source: reloptions.c.
+_INT_MAX: Final = 2**31 - 1
+#: What a TOAST table may inherit begins so. Source: AutoVacOpts, rel.h.
+_INHERITED: Final = (
+    "autovacuum_vacuum_",
+    "autovacuum_freeze_",
+    "autovacuum_multixact_",
+    "log_autovacuum_min_duration",
+)
 #: Bounds for the inserts between two vacuums of a table that only grows: within them, an hour's.
 _FEWEST, _MOST = 10_000, 10_000_000
 #: A table's own value stays up to this many times what is wanted: rates differ from day to day.
@@ -66,12 +83,13 @@ def advise(
     off = tuple(_switched_off(table))
     if any(one.name == ENABLED for one in off):
         return off
-    toast = () if off or not dead else tuple(_toast(table, rates, kind, settings))
     if kind is TableKind.APPEND_ONLY:
         main = tuple(_growing(table, rates, settings))
+        toast = () if off else tuple(_growing_toast(table, main))
     else:
         main = tuple(_main(table, rates, kind, settings)) if dead else ()
-    found = [*off, *main, *toast]
+        toast = () if off or not dead else tuple(_toast(table, rates, kind, settings, main))
+    found = [*off, *main, *toast, *_inherited(table, toast)]
     return tuple(one for one in found if not _same(one))
 
 
@@ -82,14 +100,14 @@ def options_after(table: Table, advice: Sequence[StorageParameter]) -> dict[str,
 
 
 def toast_options_after(table: Table, advice: Sequence[StorageParameter]) -> dict[str, str]:
-    """The TOAST table's parameters, including the main table's where it has none of its own."""
+    """The TOAST table's parameters: the main table's if it has none of its own."""
     kept = table.toast.options if table.toast else {}
     own = {
         one.name.removeprefix("toast."): one.value
         for one in advice
         if one.name.startswith("toast.")
     }
-    return {**options_after(table, advice), **kept, **own}
+    return {**kept, **own} or options_after(table, advice)
 
 
 def _switched_off(table: Table) -> Iterator[StorageParameter]:
@@ -124,13 +142,13 @@ def _main(
         return
     ladder, source = _LADDERS[kind]
 
-    def work(pair: Pair) -> Work:
+    def worked(pair: Pair) -> Work:
         return work_of(table, rates, settings, _with(table.options, pair))
 
-    scale, threshold = pair = _tightest(ladder, work)
-    because = _because(table, rates, kind, work(pair))
-    yield _advice(table, SCALE, f"{scale:g}", because, source)
-    yield _advice(table, THRESHOLD, str(threshold), because, source)
+    found = _tightest(ladder, trigger(table.rows, settings, table.options), worked)
+    if found is not None:
+        because = _because(table, rates, kind, worked(found))
+        yield from _pair(table, "", f"{found[0]:g}", str(found[1]), because, source)
     if kind is TableKind.QUEUE and table.pages + table.index_pages <= _SMALL:
         why = (
             "it is small: without cost delay its vacuum takes a moment, and dead rows slow every "
@@ -139,13 +157,21 @@ def _main(
         yield _advice(table, _DELAY, "0", why, _OURS)
 
 
-def _tightest(ladder: Sequence[Pair], work: Callable[[Pair], Work | None]) -> Pair:
-    """The tightest pair with which one worker is not too busy with the table, else the loosest."""
-    for pair in ladder:
-        done = work(pair)
-        if done is None or done.busy is None or done.busy <= BUSY:
-            return pair
-    return pair
+def _tightest(ladder: Sequence[Pair], now: float, worked: Callable[[Pair], Work]) -> Pair | None:
+    """The tightest pair that fits; None if vacuum should not come before `now` [dead rows]."""
+    return next((pair for pair in ladder if _fits(worked(pair), now)), None)
+
+
+def _fits(done: Work, now: float) -> bool:
+    """Whether vacuum comes before `now` [dead rows], and one worker is not too busy with it."""
+    return done.trigger < now and (done.busy is None or done.busy <= BUSY)
+
+
+def _pair(
+    table: Table, prefix: str, scale: str, threshold: str, because: str, source: str
+) -> Iterator[StorageParameter]:
+    yield _advice(table, f"{prefix}{SCALE}", scale, because, source)
+    yield _advice(table, f"{prefix}{THRESHOLD}", threshold, because, source)
 
 
 def _with(options: Mapping[str, str], pair: Pair) -> dict[str, str]:
@@ -183,24 +209,63 @@ def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterato
     yield _advice(table, _FREEZE, "0", why, "documentation: Preventing Transaction ID Wraparound")
 
 
+def _growing_toast(table: Table, main: Sequence[StorageParameter]) -> Iterator[StorageParameter]:
+    """The same for a TOAST table, which would inherit the number of rows as one of chunks."""
+    toast = table.toast
+    if toast is None or toast.options or _chunks(table, toast) == 1:
+        return
+    for one in main:
+        value = one.value
+        if one.name == _INSERT_THRESHOLD:
+            value = str(min(int(value) * _chunks(table, toast), _INT_MAX))
+        yield replace(one, name=f"toast.{one.name}", now=None, value=value)
+
+
 def _toast(
-    table: Table, rates: Rates, kind: TableKind, settings: Mapping[str, str]
+    table: Table,
+    rates: Rates,
+    kind: TableKind,
+    settings: Mapping[str, str],
+    main: Sequence[StorageParameter],
 ) -> Iterator[StorageParameter]:
-    """Advice for the TOAST table, which uses the main table's parameters unless it has its own."""
+    """Advice for the TOAST table; what it would inherit of `main` is for rows, not chunks."""
     toast = table.toast
     if toast is None or kind not in _LADDERS or rates.toast_deletes <= 0:
         return
-    if trigger(toast.live, settings, {}) <= _SOON:
-        return
-    each = max(1, round(toast.live / table.live)) if table.live else 1
-    ladder, source = _LADDERS[kind]
-    scaled = [(scale, floor * each if scale == 0 else floor) for scale, floor in ladder]
-    scale, threshold = _tightest(
-        scaled, lambda pair: work_of_toast(table, rates, settings, _with(table.options, pair))
-    )
+    own, heap, each = toast_options(table), heap_of_toast(toast), _chunks(table, toast)
+    now = trigger(toast.live, settings, own)
+
+    def worked(options: Mapping[str, str]) -> Work:
+        return work(heap, rates.toast_deletes, settings, options)
+
     because = f"{rates.toast_deletes:,.3g} chunks die per second, {each} per row on average"
-    yield _advice(table, f"toast.{SCALE}", f"{scale:g}", because, source)
-    yield _advice(table, f"toast.{THRESHOLD}", str(threshold), because, source)
+    ladder, source = _LADDERS[kind]
+    scaled = [(scale, floor if scale else min(floor * each, _INT_MAX)) for scale, floor in ladder]
+    found = _tightest(scaled, now, lambda pair: worked(_with(own, pair))) if now > _SOON else None
+    if found is not None:
+        yield from _pair(table, "toast.", f"{found[0]:g}", str(found[1]), because, source)
+        return
+    inherits = worked(toast_options_after(table, main))
+    if inherits.trigger != now and not _fits(inherits, now):
+        kept = {SCALE: "0.2", THRESHOLD: "50", **settings, **own}
+        as_now = f"as now, since its table's new values are for rows: {because}"
+        yield from _pair(table, "toast.", kept[SCALE], kept[THRESHOLD], as_now, _OURS)
+
+
+def _chunks(table: Table, toast: ToastTable) -> int:
+    """Chunks of a row on average, at least one."""
+    return max(1, round(toast.live / table.live)) if table.live else 1
+
+
+def _inherited(table: Table, advice: Sequence[StorageParameter]) -> Iterator[StorageParameter]:
+    """What the TOAST table has from its table, and would lose with the `advice` for it."""
+    if not advice or table.toast is None or table.toast.options:
+        return
+    named = {one.name for one in advice}
+    because = "as now: once it has a parameter of its own, the TOAST table inherits none"
+    for name, value in table.options.items():
+        if name.startswith(_INHERITED) and f"toast.{name}" not in named:
+            yield _advice(table, f"toast.{name}", value, because, "autovacuum.c")
 
 
 def _advice(table: Table, name: str, value: str, because: str, source: str) -> StorageParameter:
