@@ -44,6 +44,38 @@ def test_a_limit_that_is_too_low_is_raised_until_half_of_it_is_free() -> None:
     assert found.capacity.used_then <= 0.5
 
 
+def test_a_table_with_a_cost_delay_of_its_own_takes_nothing_of_the_limit() -> None:
+    """A limit of 1 gives 500 units a second. A vacuum every 60 s dirties nearly all of 10,000
+    pages, some 250,000 units: eight times what the server allows, but without a delay a moment."""
+    slow = {**SETTINGS, "vacuum_cost_limit": "1"}
+    own = {"autovacuum_vacuum_cost_delay": "0"}
+    found = judge(
+        picture(
+            sample(0.0, table(options=own)),
+            sample(1_000.0, table(options=own, updated=1_000_000)),
+            settings=slow,
+        )
+    )
+    assert (found.capacity.used, found.settings) == (0, ())
+    assert found.capacity.words.startswith("no table that shares the cost limit")
+    assert (found.tables[0].now.shared, busy(1_000_000).tables[0].now.shared) == (False, True)
+
+
+def test_a_table_with_a_cost_limit_of_its_own_takes_its_own_time() -> None:
+    """25,000 pages a vacuum, 23 units each and 22 for 1,000 of the index, at 500 units a second:
+    1,194 s. All four of them are long, whatever the server's own limit."""
+    own = {"autovacuum_vacuum_cost_limit": "1"}
+    first, last = (
+        [table(oid=oid, pages=25_000, options=own, updated=updated) for oid in range(1, 5)]
+        for updated in (0, 10**9)
+    )
+    fast = {**SETTINGS, "vacuum_cost_limit": "10000"}
+    found = judge(picture(sample(0.0, *first), sample(1_000.0, *last), settings=fast))
+    workers = setting(found, "autovacuum_max_workers")
+    assert workers is not None
+    assert workers.because.startswith("4 vacuums take longer than 10 min")
+
+
 def test_with_more_workers_the_limit_grows_so_that_none_slows_down() -> None:
     """Four tables, each with a vacuum measured at 1,000 s, keep four workers and one free: five
     instead of three share the limit, 200 * 5 / 3 = 333.3.

@@ -169,6 +169,9 @@ class Work:
     vacuum: Annotated[float | None, Doc("time of a vacuum, at least")]
     measured: Annotated[float | None, Doc("the time that the server took, on average")]
     cost: Annotated[float, Doc("of one vacuum")]
+    shared: Annotated[
+        bool, Doc("whether it shares the server's cost limit; not if it has its own limit or delay")
+    ] = True
 
     @property
     def busy(self) -> float | None:

@@ -11,6 +11,9 @@ from mrtuner.vacuum.model import Rates, Table, ToastTable, Work
 
 #: The server's defaults, if pg_settings does not show a value. Source: guc_parameters.dat.
 _SCALE, _THRESHOLD = 0.2, 50.0
+#: With one of these of its own, a table's vacuum has its limit for itself.
+#: Source: table_recheck_autovac (at_dobalance), autovacuum.c.
+_OWN_COST: Final = frozenset({"autovacuum_vacuum_cost_delay", "autovacuum_vacuum_cost_limit"})
 #: A TOAST table's index entry is about a hundredth the size of the chunk it points to.
 _TOAST_INDEX: Final = 0.02
 
@@ -140,7 +143,14 @@ def work(
     produce = max(nap, starts / rate)
     price = cost(heap, rate * produce, prices)
     spent = price / prices.speed if prices.speed else 0.0
-    return Work(trigger=starts, produce=produce, vacuum=spent, measured=measured, cost=price)
+    return Work(
+        trigger=starts,
+        produce=produce,
+        vacuum=spent,
+        measured=measured,
+        cost=price,
+        shared=_OWN_COST.isdisjoint(options),
+    )
 
 
 def work_of(

@@ -83,8 +83,8 @@ def _as_the_workers(limit: float, workers: ServerSetting) -> float:
 
 
 def _spent(work: Sequence[Work]) -> float:
-    """Cost units per second that vacuum needs."""
-    return sum(one.cost / one.produce for one in work if one.produce)
+    """Cost units per second that vacuum needs of the limit that is shared."""
+    return sum(one.cost / one.produce for one in work if one.produce and one.shared)
 
 
 def _cost_limit(used: float, limit: float) -> float:
@@ -95,7 +95,7 @@ def _cost_limit(used: float, limit: float) -> float:
 
 def _capacity_text(used: float, after: float, limit: float) -> str:
     if used == after == 0:
-        return "no table produced enough dead rows for a vacuum"
+        return "no table that shares the cost limit produced enough dead rows for a vacuum"
     said = f"vacuum needs {_share(used)} of what the cost limit allows"
     if after <= ROOM:
         return f"{said}; {_share(after)} with the advice"
@@ -151,7 +151,13 @@ def _workers(
 
     `speed` [cost units/s] is that with the advice in force; None: no throttling.
     """
-    took = [max(one.cost / speed if speed else 0.0, one.measured or 0.0) for one in then]
+
+    def alone(one: Work) -> float:
+        if not one.shared:
+            return one.vacuum or 0.0
+        return one.cost / speed if speed else 0.0
+
+    took = [max(alone(one), one.measured or 0.0) for one in then]
     long = sum(1 for seconds in took if seconds >= _LONG)
     busy = sum(
         seconds / one.produce for seconds, one in zip(took, then, strict=True) if one.produce
