@@ -14,6 +14,10 @@ CASES = [
     # 0.1 a second are 8,640 a day, 0.9 % of a million
     (table(), rates(updates=0.1), TableKind.STATIC),
     (table(), rates(updates=0.2), TableKind.LONG_LIVED),
+    # 1.1 a second are 95,040 a day, 1.2 are 103,680: of a billion, a hundredth of a percent
+    (table(live=10**9), rates(updates=1.1), TableKind.STATIC),
+    (table(live=10**9), rates(updates=1.2), TableKind.LONG_LIVED),
+    (table(live=10**9), rates(inserts=100), TableKind.APPEND_ONLY),
     (table(), rates(inserts=100), TableKind.APPEND_ONLY),
     (table(), rates(inserts=100, updates=0.5, deletes=0.5), TableKind.APPEND_ONLY),
     (table(), rates(inserts=100, updates=30, deletes=0.5), TableKind.MIXED),

@@ -10,8 +10,10 @@ from mrtuner.wording import plural_was
 
 #: Fewer rows written than this say nothing about a table.
 FEW: Final = 20
-#: Rows written a day, as a share of live rows, below which a table is static.
+#: Rows written a day, as a share of live rows and as a number, below both of which a table is
+#: static: a small share of a huge table is many rows.
 STILL: Final = 0.01
+STILL_ROWS: Final = 100_000
 #: Updates and deletes per insert, below which a table only grows.
 ONLY_GROWS: Final = 0.01
 #: A row that lives no longer than this is a queue entry [s].
@@ -40,7 +42,7 @@ def classify(table: Table, rates: Rates) -> tuple[TableKind, str]:
     if not rates.events:
         return TableKind.STATIC, "no rows were written"
     written = rates.inserts + rates.updates + rates.deletes
-    if written * _DAY < STILL * table.live:
+    if written * _DAY < min(STILL * table.live, STILL_ROWS):
         share = written * _DAY / table.live
         return TableKind.STATIC, f"{share:.2%} of its rows are written in a day"
     if rates.events < FEW:
