@@ -44,6 +44,32 @@ def test_a_limit_that_is_too_low_is_raised_until_half_of_it_is_free() -> None:
     assert found.capacity.used_then <= 0.5
 
 
+def test_a_partition_younger_than_the_counters_is_unknown_without_a_watch() -> None:
+    """A million rows came in 40 of 100,000 transactions, and 100 s is the time of all of them:
+    10,000 a second at least, but 25 million if the partition is as young as it may be."""
+    old = table(oid=1, made=100_000, inserted=1_000_000, parent="public.event")
+    young = table(oid=2, name="today", made=40, inserted=1_000_000, parent="public.event")
+    still = table(oid=3, name="still", made=40)
+    found = judge(picture(sample(100.0, old, young, still, transactions=100_000)))
+    reports = {one.table.oid: one for one in found.tables}
+    assert [reports[oid].kind for oid in (1, 2, 3)] == [
+        TableKind.APPEND_ONLY, TableKind.UNKNOWN, TableKind.STATIC,
+    ]  # fmt: skip
+    assert reports[2].because.startswith("made 40 transactions ago, perhaps long after")
+    assert reports[2].advice == ()
+    assert "use --watch" in reports[2].hints[-1]
+    assert (reports[1].hints, reports[3].hints) == ((), ())
+
+
+def test_the_next_partition_needs_its_parameters_too() -> None:
+    samples = (
+        sample(at, table(parent="public.event", updated=updated))
+        for at, updated in ((0.0, 0), (1_000.0, 100_000))
+    )
+    (one,) = judge(picture(*samples)).tables
+    assert one.hints[-1].startswith("the next partition of public.event does not inherit this")
+
+
 def test_a_huge_table_is_not_static_because_most_of_it_is() -> None:
     """A billion rows in 8 TB, 0.9 % of which are updated in a day, 104.2 a second. By default 200
     million of them die before a vacuum, in 22.2 days; a hundredth is 10 million, in 26.7 hours."""

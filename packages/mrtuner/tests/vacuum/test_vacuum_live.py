@@ -188,6 +188,28 @@ def test_a_table_that_grows_stays_append_only(cluster: Cluster) -> None:
     sql(cluster.dsn(), "DROP TABLE log")
 
 
+def test_todays_partition_is_judged_by_a_watch_alone(cluster: Cluster) -> None:
+    """A thousand transactions lie between two partitions with as many rows."""
+    dsn, rows = cluster.dsn(), "generate_series(1, 1000) AS i"
+    idle = "FOR n IN 1..1000 LOOP PERFORM txid_current(); COMMIT; END LOOP;"
+    counted(
+        dsn,
+        "SET synchronous_commit = off",
+        "CREATE TABLE event (day int, n int) PARTITION BY LIST (day)",
+        "CREATE TABLE event_1 PARTITION OF event FOR VALUES IN (1)",
+        f"INSERT INTO event SELECT 1, i FROM {rows}",
+        f"DO $$BEGIN {idle} END$$",
+        "CREATE TABLE event_2 PARTITION OF event FOR VALUES IN (2)",
+        f"INSERT INTO event SELECT 2, i FROM {rows}",
+    )
+    once = vacuum(dsn)
+    kinds = {name: report(once, name).kind for name in ("event_1", "event_2")}
+    assert kinds == {"event_1": TableKind.APPEND_ONLY, "event_2": TableKind.UNKNOWN}
+    found = report(watch(cluster, f"INSERT INTO event SELECT 2, i FROM {rows}"), "event_2")
+    assert (found.kind, found.table.parent) == (TableKind.APPEND_ONLY, "public.event")
+    sql(dsn, "DROP TABLE event")
+
+
 def test_a_toast_table_with_a_parameter_of_its_own_inherits_none(new_cluster: NewCluster) -> None:
     """400 values of six chunks: 50 and a fifth of 2,400 are 530 dead ones, and 360 die."""
     settings = {"autovacuum_naptime": "1s", "autovacuum_vacuum_insert_threshold": "-1"}

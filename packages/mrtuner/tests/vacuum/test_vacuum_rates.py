@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from vacuum_tables import sample, table, toast
 
-from mrtuner.vacuum.rates import since_reset, watched
+from mrtuner.vacuum.rates import since_made, since_reset, watched
 
 
 def test_rates_are_what_grew_over_the_time_that_was_seen() -> None:
@@ -65,6 +65,21 @@ def test_without_a_watch_rates_are_averages_since_the_reset() -> None:
     """4,000 rows in the 2,000 s from 500 to 2,500."""
     found = since_reset(sample(2_500.0, table(inserted=4_000), reset_at=500.0))[1]
     assert (found.seconds, found.inserts) == (2_000, 2)
+
+
+def test_a_table_may_have_lived_through_its_share_of_the_transactions_alone() -> None:
+    """A thousand transaction IDs of at most 100,000 in 2,000 s: 20 s, and 25 rows a second. Without
+    a reset, of the million since the oldest table was made: 2 s."""
+    tables = (
+        table(oid=1, made=1_000_000, inserted=500),
+        table(oid=2, made=1_000, inserted=500),
+        table(oid=3, made=50_000, inserted=500),  # half of them
+        table(oid=4, made=-7, inserted=500),  # older than the counter is long
+    )
+    found = since_made(sample(2_500.0, *tables, reset_at=500.0, transactions=100_000))
+    assert {oid: (one.seconds, one.inserts) for oid, one in found.items()} == {2: (20, 25)}
+    never = since_made(sample(2_000.0, *tables, reset_at=None, transactions=5))
+    assert {oid: one.seconds for oid, one in never.items()} == {2: 2, 3: 100}
 
 
 def test_a_vacuum_takes_the_mean_of_those_that_were_seen() -> None:

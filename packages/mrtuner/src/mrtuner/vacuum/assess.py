@@ -10,7 +10,7 @@ from typing import Any, Final
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
 from mrtuner.postgres.model import Platform
-from mrtuner.vacuum.classify import classify
+from mrtuner.vacuum.classify import FEW, classify
 from mrtuner.vacuum.commands import literal
 from mrtuner.vacuum.horizon_blockers import USUAL, Thresholds, distortion
 from mrtuner.vacuum.model import (
@@ -24,7 +24,7 @@ from mrtuner.vacuum.model import (
     WraparoundDistance,
 )
 from mrtuner.vacuum.pace import work_of, work_of_toast
-from mrtuner.vacuum.rates import UNSEEN, since_reset, watched
+from mrtuner.vacuum.rates import UNSEEN, since_made, since_reset, watched
 from mrtuner.vacuum.sample import ColumnVerdict, TableComparison, prove, settled, take, unproven
 from mrtuner.vacuum.server_settings import COST_LIMIT, SWITCHES, VacuumCapacity, capacity
 from mrtuner.vacuum.storage_parameters import advise, options_after, toast_options_after
@@ -184,11 +184,16 @@ def _judged(
     """The verdict once the server's settings are as planned."""
     samples = picture.samples
     rates = recorded
-    if rates is None:
-        rates = watched(samples) if len(samples) > 1 else since_reset(samples[0])
+    highest: Mapping[int, Rates] = {}
+    if rates is None and len(samples) > 1:
+        rates = watched(samples)
+    elif rates is None:
+        rates, highest = since_reset(samples[0]), since_made(samples[0])
     distorted = None if recorded is not None else distortion(picture)
     reports = tuple(
-        _report(picture, table, rates.get(table.oid, UNSEEN), planned, distorted)
+        _report(
+            picture, table, rates.get(table.oid, UNSEEN), highest.get(table.oid), planned, distorted
+        )
         for table in samples[-1].tables
     )
     toast_then = [
@@ -222,10 +227,11 @@ def _report(
     picture: Picture,
     table: Table,
     rates: Rates,
+    highest: Rates | None,
     planned: Mapping[str, str],
     distorted: Missing | None,
 ) -> TableReport:
-    kind, because = classify(table, rates)
+    kind, because = classify(table, rates, highest)
     advice = advise(table, rates, kind, planned, dead=distorted is None)
     return TableReport(
         table=table,
@@ -233,7 +239,10 @@ def _report(
         kind=kind,
         because=because,
         advice=advice,
-        hints=tuple(_hints(picture, table, rates, kind, dead=distorted is None)),
+        hints=(
+            *_hints(picture, table, rates, kind, dead=distorted is None),
+            *_hints_of_age(table, kind, highest, advised=bool(advice)),
+        ),
         now=work_of(table, rates, picture.settings),
         then=work_of(table, rates, planned, options_after(table, advice)),
         toast_now=work_of_toast(table, rates, picture.settings),
@@ -263,6 +272,18 @@ def _hints(
     forced = int(picture.settings.get("autovacuum_freeze_max_age", 200_000_000))
     if kind is TableKind.STATIC and table.age > forced / 2 and table.pages:
         yield "its rows do not change: VACUUM (FREEZE) in a quiet hour avoids the forced one"
+
+
+def _hints_of_age(
+    table: Table, kind: TableKind, highest: Rates | None, *, advised: bool
+) -> Iterator[str]:
+    if highest is not None and kind is TableKind.UNKNOWN and highest.events >= FEW:
+        yield "its rates are averages over a time in which it may not have existed: use --watch"
+    if table.parent is not None and advised:
+        yield (
+            f"the next partition of {table.parent} does not inherit this: set it where partitions "
+            "are made"
+        )
 
 
 def _fillfactor(table: Table, rates: Rates) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.model import Rates, Table, TableKind
-from mrtuner.wording import plural_was
+from mrtuner.wording import plural, plural_was
 
 #: Fewer rows written than this say nothing about a table.
 FEW: Final = 20
@@ -35,8 +35,24 @@ def lifetime(table: Table, rates: Rates) -> float | None:
     return table.live / rates.deletes if rates.deletes else None
 
 
-def classify(table: Table, rates: Rates) -> tuple[TableKind, str]:
-    """Return the kind, and the figures behind it, in words. The bounds are our judgement."""
+def classify(table: Table, rates: Rates, highest: Rates | None = None) -> tuple[TableKind, str]:
+    """Return the kind, and the figures behind it, in words. The bounds are our judgement.
+
+    `highest` are its rates if it is as young as it may be; None: it is as old as the counters.
+    """
+    kind, because = _kind(table, rates)
+    if highest is None or (kind in _WITHOUT_ADVICE and _kind(table, highest)[0] is kind):
+        return kind, because
+    return TableKind.UNKNOWN, (
+        f"made {plural(table.made or 0, 'transaction')} ago, perhaps long after statistics began"
+    )
+
+
+#: Kinds for which no rate matters.
+_WITHOUT_ADVICE: Final = frozenset({TableKind.UNKNOWN, TableKind.STATIC, TableKind.RELOADED})
+
+
+def _kind(table: Table, rates: Rates) -> tuple[TableKind, str]:
     if not rates.seconds:
         return TableKind.UNKNOWN, "its counters were reset during the watch"
     if not rates.events:

@@ -57,6 +57,7 @@ class Table:
     vacuums: Annotated[int, Doc("vacuums")]
     vacuum_seconds: Annotated[float | None, Doc("time of all vacuums; null before 18")]
     toast: Annotated[ToastTable | None, Doc("its TOAST table, or null")]
+    made: Annotated[int | None, Doc("transaction IDs used since it was made")] = None
     frozen_pages: Annotated[int | None, Doc("of its pages, all-frozen ones; null before 18")] = None
     #: It changes with anything that rewrites the table, too.
     relfilenode: Annotated[int, Doc("its file: another one after a TRUNCATE")]

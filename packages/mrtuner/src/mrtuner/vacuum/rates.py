@@ -11,6 +11,8 @@ from mrtuner.counter_resets import was_reset
 from mrtuner.vacuum.model import Rates, Sample, Table
 
 _Number = TypeVar("_Number", int, float)
+#: A table that has lived through this share of the counters' time has rates that are about right.
+_YOUNG: Final = 0.5
 _COUNTERS = ("inserted", "updated", "hot_updated", "deleted", "vacuums")
 
 
@@ -39,6 +41,25 @@ def since_reset(sample: Sample) -> dict[int, Rates]:
     """
     window = max(1.0, sample.moment.counted_for)
     return {table.oid: _rates([_growth(None, table, window)], 0) for table in sample.tables}
+
+
+def since_made(sample: Sample) -> dict[int, Rates]:
+    """Return by oid the highest rates of tables that may be much younger than the counters.
+
+    A table has lived through a share of the transaction IDs used since the counters began. These
+    are at most those since the oldest table was made and, after a reset, the transactions counted.
+    So the share is a lower bound, if IDs are used evenly.
+    """
+    moment = sample.moment
+    used = max((table.made or 0 for table in sample.tables), default=0)
+    if moment.reset_at is not None:
+        used = min(used, moment.transactions)
+    window = max(1.0, moment.counted_for)
+    return {
+        table.oid: _rates([_growth(None, table, window * max(1, table.made) / used)], 0)
+        for table in sample.tables
+        if table.made is not None and 0 <= table.made < _YOUNG * used
+    }
 
 
 def watched(samples: Sequence[Sample]) -> dict[int, Rates]:
