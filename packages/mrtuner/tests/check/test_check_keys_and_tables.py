@@ -21,6 +21,7 @@ from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.platform import managed
 from mrtuner.tuning import gather
 from mrtuner.vacuum.assess import judge as assess
+from mrtuner.vacuum.assess import vacuum as advise
 from servers import counted, sql
 from waiting import until
 
@@ -493,6 +494,7 @@ def test_a_slot_that_a_busy_server_passed_a_moment_ago_holds_back_nothing(
     far = "SELECT age(catalog_xmin) > 110000 FROM pg_replication_slots"
     until(lambda: sql(cluster.dsn(), far) == [(True,)])
     assert found(cluster, "horizon-held") == []
+    assert [one.serious for one in advise(cluster.dsn()).picture.blockers] == [False]
     sql(cluster.dsn(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE application_name = 'burn'")  # fmt: skip
     raw.finish()

@@ -9,7 +9,7 @@ from vacuum_tables import SETTINGS, picture, rates, sample, table, toast
 
 from mrtuner.vacuum import TableKind, Vacuum, judge
 from mrtuner.vacuum.document import vacuum_document
-from mrtuner.vacuum.horizon_blockers import Look, blockers
+from mrtuner.vacuum.horizon_blockers import Look, Thresholds, blockers
 from mrtuner.vacuum.model import HorizonBlocker, ServerSetting
 from mrtuner.vacuum.text import lines
 from mrtuner.vacuum.toast import amplification
@@ -361,6 +361,15 @@ def test_a_standby_is_named_when_its_horizon_is_far_or_stands_still() -> None:
     assert not blockers(looks, 20.0)  # too short: it may have reported its horizon only twice
     (still,) = blockers(looks, 60.0)
     assert (still.throughout, still.serious) == (True, False)
+
+
+def test_a_horizon_is_far_only_if_it_did_not_move_for_a_minute() -> None:
+    """10,000 IDs a second are 600,000 in a minute; 1,000 are 60,000, fewer than always matter."""
+    behind = Look(feedback=[{"application": "replica", "pid": 7, "age": 500_000, "key": "7",
+                             "xmin": "1000", "xid": None}])  # fmt: skip
+    assert not blockers([behind], thresholds=Thresholds().at(10_000.0))
+    (one,) = blockers([behind], thresholds=Thresholds().at(1_000.0))
+    assert one.serious
 
 
 def test_a_truncated_table_is_not_append_only() -> None:

@@ -225,9 +225,8 @@ def _pace(first: Row, last: Row) -> float:
 def _vacuum(
     conn: Connection, platform: Platform, pace: float
 ) -> tuple[Vacuum | None, tuple[Missing, ...]]:
-    """What vacuum needs; a horizon is far from where it would be that moved a minute ago."""
-    far = max(USUAL.far, round(USUAL.settled * pace))
-    thresholds = replace(USUAL, far=far)
+    """What vacuum needs, with the pace of the whole reading, which is longer than its own."""
+    thresholds = USUAL.at(pace)
     try:
         vacuum = judge(
             read_vacuum(conn, patience=PATIENCE.statement, platform=platform, thresholds=thresholds)

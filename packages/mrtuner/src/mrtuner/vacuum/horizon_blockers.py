@@ -14,7 +14,7 @@ however far it reaches back: the writer is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mrtuner.escape import damaged
@@ -42,8 +42,13 @@ class Thresholds:
     working: float = 3_600.0
     #: Age of an idle session whose horizon is far [s]: a busy server uses up many IDs in seconds.
     settled: float = 60.0
-    #: Age of a horizon: it then holds back enough rows to matter [transactions].
+    #: Age of a horizon [transactions]: our judgement of how many rows matter. A busy server uses up
+    #: so many in seconds, see `at`.
     far: int = 100_000
+
+    def at(self, pace: float) -> Thresholds:
+        """The same where `pace` IDs are used per second: far is what did not move for `settled`."""
+        return replace(self, far=max(self.far, round(self.settled * pace)))
 
 
 USUAL: Final = Thresholds()

@@ -63,15 +63,18 @@ def read(
         platform = platform or read_platform(conn)
         samples = [_sample(reader)]
         around = _around(reader)
+        end = _moment(reader)
         try:
             if watch is not None:
                 for sample in _further(reader, watch, sleep):
                     samples.append(sample)  # keep what was seen if the next sample fails
+                    end = sample.moment
                 around = _around(reader)
         except psycopg.OperationalError as error:
             if not conn.closed:
                 raise
             lost = refused(error)
+        thresholds = thresholds.at(_pace(samples[0].moment, end))
         return _picture(reader, tuple(samples), around, lost, thresholds, platform)
 
 
@@ -126,10 +129,20 @@ def _further(reader: _Reader, watch: float, sleep: Callable[[float], None]) -> I
 
 
 def _sample(reader: _Reader) -> Sample:
-    (moment,) = reader.rows("vacuum_moment")
+    moment = _moment(reader)
     tables = tuple(_table(row) for row in reader.rows("vacuum_tables"))
     reader.looks.append(reader.look())
-    return Sample(moment=Moment(**moment), tables=tables)
+    return Sample(moment=moment, tables=tables)
+
+
+def _moment(reader: _Reader) -> Moment:
+    (row,) = reader.rows("vacuum_moment")
+    return Moment(**row)
+
+
+def _pace(first: Moment, last: Moment) -> float:
+    """Transaction IDs used per second."""
+    return (last.next_xid - first.next_xid) / max(1e-3, last.at - first.at)
 
 
 _OWN: Final = frozenset(field.name for field in fields(Table)) - {"rows", "options", "toast"}
