@@ -199,7 +199,7 @@ def _judged(
     toast_then = [
         work
         for one in reports
-        if (work := _toast_then(one, planned)) is not None and work.produce is not None
+        if one.rates.toast_deletes > 0 and (work := _toast_then(one, planned)) is not None
     ]
     found, settings = capacity(reports, toast_then, picture.settings)
     if distorted is not None:
@@ -233,6 +233,8 @@ def _report(
 ) -> TableReport:
     kind, because = classify(table, rates, highest)
     advice = advise(table, rates, kind, planned, dead=distorted is None)
+    now = work_of(table, rates, picture.settings)
+    stays = not advice and planned is picture.settings
     return TableReport(
         table=table,
         rates=rates,
@@ -243,8 +245,8 @@ def _report(
             *_hints(picture, table, rates, kind, dead=distorted is None),
             *_hints_of_age(table, kind, highest, advised=bool(advice)),
         ),
-        now=work_of(table, rates, picture.settings),
-        then=work_of(table, rates, planned, options_after(table, advice)),
+        now=now,
+        then=now if stays else work_of(table, rates, planned, options_after(table, advice)),
         toast_now=work_of_toast(table, rates, picture.settings),
         amplification=amplification(table, rates),
     )

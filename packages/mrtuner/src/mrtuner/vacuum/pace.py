@@ -10,7 +10,7 @@ from typing import Final
 from mrtuner.vacuum.model import Rates, Table, ToastTable, Work
 
 #: The server's defaults, if pg_settings does not show a value. Source: guc_parameters.dat.
-_SCALE, _THRESHOLD = 0.2, 50.0
+_SCALE, _THRESHOLD, _INSERTS = 0.2, 50.0, 1000.0
 #: With one of these of its own, a table's vacuum has its limit for itself.
 #: Source: table_recheck_autovac (at_dobalance), autovacuum.c.
 _OWN_COST: Final = frozenset({"autovacuum_vacuum_cost_delay", "autovacuum_vacuum_cost_limit"})
@@ -81,13 +81,9 @@ def trigger(rows: int, settings: Mapping[str, str], options: Mapping[str, str]) 
 
     Source: relation_needs_vacanalyze, autovacuum.c.
     """
-
-    def one(name: str, default: float) -> float:
-        return float(options.get(name, settings.get(name, default)))
-
-    scale = one("autovacuum_vacuum_scale_factor", _SCALE)
-    wanted = one("autovacuum_vacuum_threshold", _THRESHOLD) + scale * rows
-    most = one("autovacuum_vacuum_max_threshold", -1)
+    scale = _value("autovacuum_vacuum_scale_factor", settings, options, _SCALE)
+    wanted = _value("autovacuum_vacuum_threshold", settings, options, _THRESHOLD) + scale * rows
+    most = _value("autovacuum_vacuum_max_threshold", settings, options, -1)
     return min(wanted, most) if most >= 0 else wanted
 
 
@@ -96,13 +92,19 @@ def insert_trigger(table: Table, settings: Mapping[str, str], options: Mapping[s
 
     Source: relation_needs_vacanalyze, autovacuum.c.
     """
-    own = {**settings, **options}
-    threshold = float(own.get("autovacuum_vacuum_insert_threshold", 1000))
+    threshold = _value("autovacuum_vacuum_insert_threshold", settings, options, _INSERTS)
     if threshold < 0:
         return inf
+    scale = _value("autovacuum_vacuum_insert_scale_factor", settings, options, _SCALE)
     frozen = min(table.frozen_pages or 0, table.pages)
     rows = table.rows * (1 - frozen / table.pages) if frozen else table.rows
-    return threshold + rows * float(own.get("autovacuum_vacuum_insert_scale_factor", 0.2))
+    return threshold + scale * rows
+
+
+def _value(
+    name: str, settings: Mapping[str, str], options: Mapping[str, str], default: float
+) -> float:
+    return float(options.get(name, settings.get(name, default)))
 
 
 def touched(pages: float, rows: float) -> float:

@@ -31,7 +31,7 @@ class _Growth:
     toast_inserted: int
     toast_deleted: int
     vanished: int  # live rows missing after inserts and deletes; below 0 if the estimate errs
-    truncated: bool
+    truncated: int  # how often it was seen to get an empty file
 
 
 def since_reset(sample: Sample) -> dict[int, Rates]:
@@ -40,7 +40,7 @@ def since_reset(sample: Sample) -> dict[int, Rates]:
     If somebody has reset all statistics of the server but those of the database, rates err high.
     """
     window = max(1.0, sample.moment.counted_for)
-    return {table.oid: _rates([_growth(None, table, window)], 0) for table in sample.tables}
+    return {table.oid: _rates(_counted(table, window), 0) for table in sample.tables}
 
 
 def since_made(sample: Sample) -> dict[int, Rates]:
@@ -56,7 +56,7 @@ def since_made(sample: Sample) -> dict[int, Rates]:
         used = min(used, moment.transactions)
     window = max(1.0, moment.counted_for)
     return {
-        table.oid: _rates([_growth(None, table, window * max(1, table.made) / used)], 0)
+        table.oid: _rates(_counted(table, window * max(1, table.made) / used), 0)
         for table in sample.tables
         if table.made is not None and 0 <= table.made < _YOUNG * used
     }
@@ -81,7 +81,7 @@ def watched(samples: Sequence[Sample]) -> dict[int, Rates]:
                 gaps[table.oid] += 1
             else:
                 grown[table.oid].append(_growth(was, table, seconds))
-    return {oid: _rates(found, gaps[oid]) for oid, found in grown.items()}
+    return {oid: _rates(_sum(found), gaps[oid]) for oid, found in grown.items()}
 
 
 def of_counts(
@@ -92,9 +92,9 @@ def of_counts(
     grown = _Growth(
         seconds=seconds, inserted=inserted, updated=updated, hot_updated=hot_updated,
         deleted=deleted, vacuums=vacuums, newpage_updated=None, vacuum_seconds=None,
-        toast_inserted=toast_inserted, toast_deleted=toast_deleted, vanished=0, truncated=False,
+        toast_inserted=toast_inserted, toast_deleted=toast_deleted, vanished=0, truncated=0,
     )  # fmt: skip
-    return _rates([grown], 0)
+    return _rates(grown, 0)
 
 
 def _fell(before: Table, after: Table) -> bool:
@@ -105,20 +105,37 @@ def _fell(before: Table, after: Table) -> bool:
     return all(toasts) and was_reset(*([one.inserted, one.deleted] for one in toasts if one))
 
 
-def _growth(before: Table | None, after: Table, seconds: float) -> _Growth:
-    counted = {
-        name: getattr(after, name) - (getattr(before, name) if before else 0) for name in _COUNTERS
-    }
-    toast, was = after.toast, before.toast if before else None
+def _counted(table: Table, seconds: float) -> _Growth:
+    """All that its counters have."""
+    toast = table.toast
+    return _Growth(
+        seconds=seconds,
+        inserted=table.inserted,
+        updated=table.updated,
+        hot_updated=table.hot_updated,
+        deleted=table.deleted,
+        vacuums=table.vacuums,
+        newpage_updated=table.newpage_updated,
+        vacuum_seconds=table.vacuum_seconds,
+        toast_inserted=toast.inserted if toast else 0,
+        toast_deleted=toast.deleted if toast else 0,
+        vanished=_balance(table),
+        truncated=0,
+    )
+
+
+def _growth(before: Table, after: Table, seconds: float) -> _Growth:
+    counted = {name: getattr(after, name) - getattr(before, name) for name in _COUNTERS}
+    toast, was = after.toast, before.toast
     return _Growth(
         seconds=seconds,
         **counted,
-        newpage_updated=_less(after.newpage_updated, before.newpage_updated if before else 0),
-        vacuum_seconds=_less(after.vacuum_seconds, before.vacuum_seconds if before else 0.0),
+        newpage_updated=_less(after.newpage_updated, before.newpage_updated),
+        vacuum_seconds=_less(after.vacuum_seconds, before.vacuum_seconds),
         toast_inserted=(toast.inserted if toast else 0) - (was.inserted if was else 0),
         toast_deleted=(toast.deleted if toast else 0) - (was.deleted if was else 0),
-        vanished=_balance(after) - (_balance(before) if before else 0),
-        truncated=before is not None and _truncated(before, after),
+        vanished=_balance(after) - _balance(before),
+        truncated=int(_truncated(before, after)),
     )
 
 
@@ -141,33 +158,44 @@ def _less(after: _Number | None, before: _Number | None) -> _Number | None:
     return None if after is None else after - (before or 0)
 
 
-def _rates(grown: Sequence[_Growth], gaps: int) -> Rates:
-    seconds = sum(one.seconds for one in grown)
-    per = 1 / seconds if seconds else 0.0
-    inserted, updated, deleted = (
-        sum(getattr(one, name) for one in grown) for name in ("inserted", "updated", "deleted")
-    )
-    vacuums = sum(one.vacuums for one in grown)
-    took = _known(one.vacuum_seconds for one in grown)
-    return Rates(
-        seconds=seconds,
-        events=inserted + updated + deleted,
-        inserts=inserted * per,
-        updates=updated * per,
-        deletes=deleted * per,
-        hot_share=_share(sum(one.hot_updated for one in grown), updated),
-        newpage_share=_share(_known(one.newpage_updated for one in grown), updated),
-        vacuums=vacuums,
-        vacuum_seconds=_share(took, vacuums),
-        toast_inserts=sum(one.toast_inserted for one in grown) * per,
-        toast_deletes=sum(one.toast_deleted for one in grown) * per,
-        gaps=gaps,
-        vanished=max(0.0, sum(one.vanished for one in grown) * per),
+def _sum(grown: Sequence[_Growth]) -> _Growth:
+    return _Growth(
+        seconds=sum(one.seconds for one in grown),
+        inserted=sum(one.inserted for one in grown),
+        updated=sum(one.updated for one in grown),
+        hot_updated=sum(one.hot_updated for one in grown),
+        deleted=sum(one.deleted for one in grown),
+        vacuums=sum(one.vacuums for one in grown),
+        newpage_updated=_known(one.newpage_updated for one in grown),
+        vacuum_seconds=_known(one.vacuum_seconds for one in grown),
+        toast_inserted=sum(one.toast_inserted for one in grown),
+        toast_deleted=sum(one.toast_deleted for one in grown),
+        vanished=sum(one.vanished for one in grown),
         truncated=sum(one.truncated for one in grown),
     )
 
 
-def _known(values: Iterable[float | None]) -> float | None:
+def _rates(grown: _Growth, gaps: int) -> Rates:
+    per = 1 / grown.seconds if grown.seconds else 0.0
+    return Rates(
+        seconds=grown.seconds,
+        events=grown.inserted + grown.updated + grown.deleted,
+        inserts=grown.inserted * per,
+        updates=grown.updated * per,
+        deletes=grown.deleted * per,
+        hot_share=_share(grown.hot_updated, grown.updated),
+        newpage_share=_share(grown.newpage_updated, grown.updated),
+        vacuums=grown.vacuums,
+        vacuum_seconds=_share(grown.vacuum_seconds, grown.vacuums),
+        toast_inserts=grown.toast_inserted * per,
+        toast_deletes=grown.toast_deleted * per,
+        gaps=gaps,
+        vanished=max(0.0, grown.vanished * per),
+        truncated=grown.truncated,
+    )
+
+
+def _known(values: Iterable[_Number | None]) -> _Number | None:
     """The sum, or None if any is unknown or there are none."""
     found = list(values)
     known = [value for value in found if value is not None]
@@ -179,4 +207,4 @@ def _share(part: float | None, whole: int) -> float | None:
 
 
 #: Rates of a table that was not observed.
-UNSEEN: Final = _rates([], 0)
+UNSEEN: Final = _rates(_sum([]), 0)
