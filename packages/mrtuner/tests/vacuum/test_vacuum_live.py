@@ -210,6 +210,30 @@ def test_todays_partition_is_judged_by_a_watch_alone(cluster: Cluster) -> None:
     sql(dsn, "DROP TABLE event")
 
 
+def test_what_a_toast_table_inherits_is_kept_with_its_first_parameter(cluster: Cluster) -> None:
+    """1,000 values of six chunks: 1,250 dead ones start a vacuum, or 110 with a hundredth."""
+    kept = "autovacuum_freeze_max_age=100000000,log_autovacuum_min_duration=0"
+    counted(
+        cluster.dsn(),
+        "DROP TABLE IF EXISTS doc",
+        "CREATE TABLE doc (id int PRIMARY KEY, body text) "
+        f"WITH (fillfactor=90, autovacuum_analyze_threshold=7, {kept})",
+        "ALTER TABLE doc ALTER body SET STORAGE EXTERNAL",
+        f"INSERT INTO doc SELECT i, {TEN_KB} FROM generate_series(1, 1000) AS i",
+    )
+    counted(cluster.dsn(), "VACUUM ANALYZE doc")
+    update = f"UPDATE doc SET body = {TEN_KB}"
+    found = watch(cluster, update)
+    sql(cluster.dsn(), *alter(found))
+    query = "SELECT reloptions FROM pg_class WHERE oid = 'doc'::regclass"
+    toast = query.replace("'doc'::regclass", f"({query.replace('reloptions', 'reltoastrelid')})")
+    assert sorted(sql(cluster.dsn(), toast)[0][0]) == sorted(
+        ["autovacuum_vacuum_scale_factor=0.01", "autovacuum_vacuum_threshold=50", *kept.split(",")]
+    )
+    assert report(watch(cluster, update), "doc").advice == ()
+    sql(cluster.dsn(), "DROP TABLE doc")
+
+
 def test_a_toast_table_with_a_parameter_of_its_own_inherits_none(new_cluster: NewCluster) -> None:
     """400 values of six chunks: 50 and a fifth of 2,400 are 530 dead ones, and 360 die."""
     settings = {"autovacuum_naptime": "1s", "autovacuum_vacuum_insert_threshold": "-1"}
