@@ -104,8 +104,11 @@ class ResourceForecast(Struct):
     """When a resource will reach its ceiling."""
 
     resource: Annotated[Resource, Doc("the resource")]
-    ceiling: Annotated[float, Doc("what it can count on")]
-    busy: Annotated[float, Doc("busy minutes today, on the fitted line")]
+    average: Annotated[
+        bool, Doc("of daily averages, which burst credits must pay for; else of busy minutes")
+    ]
+    ceiling: Annotated[float, Doc("of averages the baseline; of busy minutes the highest limit")]
+    busy: Annotated[float, Doc("busy minutes or daily average today, on the fitted line")]
     daily: Annotated[float, Doc("growth per day")]
     days: Annotated[int, Doc("days that the line was fitted to")]
     earliest: Annotated[str | None, Doc("with `latest`, bounds that hold in nine cases of ten")]
@@ -258,6 +261,7 @@ def _candidate(one: Candidate) -> ClassCandidate:
 def _forecast(one: Forecast) -> ResourceForecast:
     return ResourceForecast(
         resource=one.resource,
+        average=one.average,
         ceiling=one.ceiling,
         busy=one.busy,
         daily=one.daily,

@@ -137,8 +137,13 @@ def demand_words(one: Demand) -> str:
 def forecast_words(one: ResourceForecast) -> str:
     """Describe one forecast in a sentence."""
     resource = one.resource
-    what = f"{resource}: busy minutes at {quantity(resource, one.busy)} of "
+    measure = "daily average" if one.average else "busy minutes"
+    what = f"{resource}: {measure} at {quantity(resource, one.busy)} of "
     what += f"{quantity(resource, one.ceiling)}"
+    if one.average:
+        what += ", above which burst credits run out"
+    if one.busy >= one.ceiling:
+        return f"{what}; reached already"
     # The upper edge of the line is there first: with `expected`, `earliest` is known.
     if one.expected is None or one.earliest is None:
         return (
