@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import pytest
+from history_story import BEGIN, INSTANCE, of_source, sample
+
+from mrtuner.answers.ceilings import judged
 from mrtuner.answers.shares import ceiling_range
 from mrtuner.catalog.classes import instance_class
 from mrtuner.catalog.volumes import volume
+from mrtuner.history.analysis.period import period
+from mrtuner.history.reading import open_history
+from mrtuner.history.recording.source import built_in
+from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.limits.ceilings import Resource, ceilings
 
 MB = 1e6
@@ -36,3 +45,24 @@ def test_of_class_and_volume_the_lower_one_holds() -> None:
 
 def test_what_nobody_limits_has_no_ceiling() -> None:
     assert ceiling_range(KNOWN, Resource.WRITE_IOPS, former=False) is None
+
+
+def test_of_connections_it_is_what_ordinary_roles_may_open(tmp_path: Path) -> None:
+    """By hand: 100 less 3 and 5."""
+    rows = [
+        of_source("settings", name=name, value=value, origin="file", pending=False)
+        for name, value in (("superuser_reserved_connections", "3"), ("reserved_connections", "5"))
+    ]
+    samples = (
+        sample("settings", BEGIN, *rows),
+        sample("connections", BEGIN, of_source("connections", clients=20, maximum=100)),
+    )
+    with Writer(tmp_path, built_in().values()) as writer:
+        writer.commit([Batch(instance=INSTANCE, samples=samples)])
+    until = datetime(2026, 11, 23, tzinfo=UTC) + timedelta(seconds=BEGIN + 60)
+    with open_history(tmp_path) as store:
+        found = judged(store, period(store, INSTANCE, since=3600, until=until)).limits
+    assert found is not None
+    assert [(one.resource, one.value, one.source) for one in found.ceilings] == [
+        (Resource.CONNECTIONS, 92, "max_connections, recorded, less 8 reserved")
+    ]

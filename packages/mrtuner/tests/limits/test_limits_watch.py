@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from psycopg.pq import PGconn
 
 from mrtuner.limits import Ceiling, CeilingKind, Limits, MetricSeries, Resource
 from mrtuner.limits.assess import on_host
@@ -18,7 +19,10 @@ from mrtuner.limits.confirmation import WAITING
 from mrtuner.limits.metrics.watch import watch
 from mrtuner.limits.sentences import host_advice
 from mrtuner.postgres.cluster import Cluster
+from mrtuner.postgres.connect import connect
+from mrtuner.postgres.named_queries import rows_of
 from servers import sql
+from waiting import until
 
 if TYPE_CHECKING:
     from conftest import NewCluster
@@ -29,16 +33,42 @@ PUSHED = slice(100, 250)
 
 
 def test_without_a_watch_the_ceilings_are_told(embedded: Cluster) -> None:
-    """max_connections as the server reports it, 100 % of the CPUs; the disk declares no limit."""
+    """max_connections but for 3 of superusers, 100 % of the CPUs; the disk declares no limit."""
     found = watch(embedded.dsn())
     values = {one.resource: (one.value, one.source) for one in found.ceilings}
     (most,) = sql(embedded.dsn(), "SHOW max_connections")[0]
-    assert values[Resource.CONNECTIONS] == (int(most), "max_connections (pg_settings)")
+    assert values[Resource.CONNECTIONS] == (int(most) - 3, "max_connections (pg_settings)")
     assert values[Resource.CPU][0] == 100
     assert Resource.MEMORY in values
     assert found.verdict == "nothing was measured; these are the configured ceilings"
     assert found.series.points == 0
     assert any(str(embedded.data) in text for text in found.notices)
+
+
+def test_clients_have_what_is_not_reserved_and_workers_take_none_of_it(
+    new_cluster: NewCluster,
+) -> None:
+    """By hand: 30 less 4 and 5. Two clients, of which one has a worker that is no connection."""
+    cluster = new_cluster(
+        settings={
+            "max_connections": 30, "superuser_reserved_connections": 4, "reserved_connections": 5,
+        }
+    )  # fmt: skip
+    most = next(
+        one for one in watch(cluster.dsn()).ceilings if one.resource is Resource.CONNECTIONS
+    )
+    assert (most.value, most.note) == (21, "9 more are reserved")
+    other = PGconn.connect(cluster.dsn().encode())
+    with connect(cluster.dsn()) as mine:
+        clients = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+        until(lambda: mine.execute(clients).fetchone() == (2,))  # the watch's session has ended
+        other.exec_(b"SET debug_parallel_query = on")
+        other.send_query(b"SELECT pg_sleep(60)")
+        workers = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'"
+        until(lambda: mine.execute(workers).fetchone() == (1,))
+        (now,) = rows_of(mine, "limits_now", mine.info.server_version)
+    other.finish()
+    assert now["sessions"] == 2
 
 
 def test_a_short_watch_says_how_much_is_needed(embedded: Cluster) -> None:

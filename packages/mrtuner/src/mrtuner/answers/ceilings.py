@@ -33,6 +33,7 @@ from mrtuner.limits.metrics.fetch import volume_below
 from mrtuner.limits.metrics.read import FEWEST
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.recorded_ceilings import ceilings_of
+from mrtuner.postgres.reserved import OF_RDS, RESERVED
 from mrtuner.stats.plateaus import numpy
 from mrtuner.tuning.gather import NEWEST
 from mrtuner.vacuum.wraparound import stops_at
@@ -107,7 +108,7 @@ def _of_class(instance: Instance, most: tuple[int, str] | None) -> Sequence[Ceil
 
 def _judged(history: History, about: HistoryPeriod) -> Limits:
     known = facts(history, about.instance, until=about.end)
-    most = max_connections(history, about)
+    most = _open_to_clients(history, about)
     found = [*ceilings_of(host_ceilings(history, about)), *_connections(most)]
     try:
         metrics = host_metrics(history, about)
@@ -163,6 +164,14 @@ def _series(metrics: HostMetrics, *, apart: bool) -> MetricSeries:
         start=metrics.begin, step=metrics.step, metrics={} if notices else values,
         notices=notices, apart=apart,
     )  # fmt: skip
+
+
+def _open_to_clients(history: History, about: HistoryPeriod) -> tuple[int, str] | None:
+    """Return max_connections without those that ordinary roles may not open, and its origin."""
+    if (most := max_connections(history, about)) is None:
+        return None
+    reserved = sum(map(int, settings(history, about, *RESERVED, *OF_RDS).values()))
+    return most[0] - reserved, most[1] + (f", less {reserved} reserved" if reserved else "")
 
 
 def _connections(most: tuple[int, str] | None) -> list[Ceiling]:

@@ -27,6 +27,7 @@ from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.named_queries import rows_of
+from mrtuner.postgres.reserved import OF_RDS, RESERVED
 from mrtuner.stats.plateaus import numpy
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ class _Subject:
 
 
 def _subject(conn: Connection, root: Path) -> _Subject:
-    about = _row(conn, "limits_server")
+    about = _row(conn, "limits_server", [[*RESERVED, *OF_RDS]])
+    reserved = about["reserved"]
     backend = _row(conn, "backend")
     pid = postmaster(backend["pid"], backend["age"], root / "proc")
     host = None
@@ -112,8 +114,8 @@ def _subject(conn: Connection, root: Path) -> _Subject:
         name=f"{conn.info.host}:{conn.info.port}",
         host=host,
         connections=sustained(
-            Resource.CONNECTIONS, "server", about["max_connections"],
-            "max_connections (pg_settings)",
+            Resource.CONNECTIONS, "server", about["max_connections"] - reserved,
+            "max_connections (pg_settings)", f"{reserved} more are reserved" if reserved else "",
         ),
         notices=(*_sight(about, host, conn.info.server_version),),
     )  # fmt: skip
@@ -141,8 +143,8 @@ def _sight(about: Row, host: WatchedHost | None, version_num: int) -> list[str]:
     return said
 
 
-def _row(conn: Connection, name: str) -> Row:
-    (row,) = rows_of(conn, name, conn.info.server_version)
+def _row(conn: Connection, name: str, values: Sequence[object] | None = None) -> Row:
+    (row,) = rows_of(conn, name, conn.info.server_version, values)
     return row
 
 
