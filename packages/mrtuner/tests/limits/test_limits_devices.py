@@ -203,6 +203,7 @@ def test_network_cpu_and_memory_of_the_host(version_1: Path) -> None:
     route += "eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n"
     write(version_1, "/proc/4711/net/route", route)
     write(version_1, "/sys/class/net/eth0/speed", "1000\n")
+    link(version_1, "/sys/class/net/eth0/device", "/sys/devices/pci")
     dev = "Inter-|   Receive  |  Transmit\n  eth0: {} 1 0 0 0 0 0 0 {} 1 0 0 0 0 0 0\n"
     write(version_1, "/proc/4711/net/dev", dev.format(1000, 5000))
     write(version_1, "/proc/stat", "cpu 100 0 100 1000 0 0 0 0 0 0\n")
@@ -227,6 +228,7 @@ def test_the_speed_of_another_namespace_s_interface_is_not_taken(version_1: Path
     route += "eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n"
     write(version_1, "/proc/4711/net/route", route)
     write(version_1, "/sys/class/net/eth0/speed", "1000\n")
+    link(version_1, "/sys/class/net/eth0/device", "/sys/devices/pci")
     for process, number in (("self", 1), ("4711", 2)):
         folder = version_1 / f"proc/{process}/ns"
         folder.mkdir(parents=True)
@@ -234,6 +236,41 @@ def test_the_speed_of_another_namespace_s_interface_is_not_taken(version_1: Path
     watched = watched_host(Tree(version_1, 4711), DATA)
     assert watched.interface == "eth0"
     assert Resource.NETWORK_IN not in {one.resource for one in watched.ceilings}
+
+
+@pytest.mark.parametrize(
+    ("uevent", "known"), [("INTERFACE=eth0\n", False), ("DEVTYPE=bond\nINTERFACE=eth0\n", True)]
+)
+def test_a_speed_that_no_device_declares_is_no_ceiling(
+    version_1: Path, uevent: str, known: bool
+) -> None:
+    """A container's veth declares 10 Gbps, behind which there may be anything."""
+    route = "Iface\tDestination\n"
+    route += "eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n"
+    write(version_1, "/proc/4711/net/route", route)
+    write(version_1, "/sys/class/net/eth0/speed", "10000\n")
+    write(version_1, "/sys/class/net/eth0/uevent", uevent)
+    watched = watched_host(Tree(version_1, 4711), DATA)
+    assert (Resource.NETWORK_IN in {one.resource for one in watched.ceilings}) is known
+
+
+def test_a_server_that_may_use_two_of_four_cpus_is_busy_when_these_are(version_1: Path) -> None:
+    """In a second CPU 1 is busy for all of it, CPU 3 for half: 75 % of the two, whatever 0 does."""
+    tick = os.sysconf("SC_CLK_TCK")
+    write(version_1, "/sys/devices/system/cpu/online", "0-3\n")
+    write(version_1, "/proc/4711/status", "Name:\tpostgres\nCpus_allowed_list:\t1,3\n")
+    each = "".join(f"cpu{cpu} {{{cpu}}} 0 0 1000 0 0 0 0 0 0\n" for cpu in range(4))
+    write(version_1, "/proc/stat", "cpu 0 0 0 0 0 0 0 0 0 0\n" + each.format(0, 0, 0, 0))
+    watched = watched_host(Tree(version_1, 4711), DATA)
+    cpu = next(one for one in watched.ceilings if one.resource is Resource.CPU)
+    assert (cpu.note, cpu.source) == (
+        "2 CPUs that it may use", "/proc/4711/status: Cpus_allowed_list",
+    )  # fmt: skip
+    before = read(watched)
+    busy = each.format(tick, tick, 0, tick // 2)
+    write(version_1, "/proc/stat", "cpu 0 0 0 0 0 0 0 0 0 0\n" + busy)
+    found = rates(watched, before, read(watched), 1.0)
+    assert found["CPUUtilization"] == pytest.approx(75)
 
 
 def test_a_quota_is_what_cpu_is_a_share_of(unified: Path) -> None:

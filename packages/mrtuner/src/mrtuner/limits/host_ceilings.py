@@ -8,6 +8,7 @@ as an unknown ceiling.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,12 +21,13 @@ from mrtuner.host import memory
 from mrtuner.host.cgroup import ControlGroup
 from mrtuner.host.counters import (
     available_memory,
+    busy_by_cpu,
     cpu_of_group,
     cpu_times,
     default_interface,
     traffic,
 )
-from mrtuner.host.cpus import bounds, counted_cpus
+from mrtuner.host.cpus import CpuSet, bounds, counted_cpus, narrowest
 from mrtuner.host.devices import Counted, Device, counted, layers
 from mrtuner.host.io_limits import Rule, limits_of
 from mrtuner.host.tree import Tree
@@ -43,6 +45,7 @@ class WatchedHost:
     interface: str | None
     cpus: float  # usable CPUs: the quota, or the number of CPUs
     quota: ControlGroup | None  # the one whose CPU time counts, if a quota binds
+    some: CpuSet | None  # the CPUs whose time counts, if it may not use all and no quota binds
     ceilings: tuple[Ceiling, ...]
     notices: tuple[str, ...]
 
@@ -54,7 +57,7 @@ class HostCounters:
     disk: Counted | None
     received: int | None
     sent: int | None
-    busy: float | None  # CPU seconds used; busy CPU seconds on a machine without quota
+    busy: float | None  # CPU seconds used; without quota, of its CPUs by anyone
     available: int | None  # bytes of memory
 
 
@@ -66,7 +69,7 @@ def watched_host(tree: Tree, data_directory: PurePosixPath | None) -> WatchedHos
     chosen = limits[0] if limits else None
     device = chosen.device if chosen else next(iter(devices), None)
     interface = default_interface(tree)
-    cpus, quota, cpu = _cpu(tree)
+    cpus, quota, some, cpu = _cpu(tree)
     ceilings = [
         sustained(_RESOURCES[one.rule], "cgroup", one.value, one.source, f"on {one.device.name}")
         for one in limits
@@ -79,6 +82,7 @@ def watched_host(tree: Tree, data_directory: PurePosixPath | None) -> WatchedHos
         interface=interface,
         cpus=cpus,
         quota=quota,
+        some=some,
         ceilings=tuple(ceilings),
         notices=(*notices, *_about(tree, path, devices, device)),
     )
@@ -164,14 +168,25 @@ def _about(
 
 
 def _network(tree: Tree, interface: str | None) -> Iterator[Ceiling]:
-    """The interface's declared speed; a virtual one reports -1 or nothing."""
-    path = f"/sys/class/net/{interface}/speed"
+    """The declared speed of a device, or of what is made of devices; of others it is made up.
+
+    A veth pair always declares 10 Gbps, whatever is behind it. Source: drivers/net/veth.c.
+    """
+    folder = f"/sys/class/net/{interface}"
+    path = f"{folder}/speed"
     speed = tree.peek(path) or ""
     if interface is None or not speed.isdigit() or int(speed) == 0 or not _our_network(tree):
+        return
+    made_of = _DEVTYPE.search(tree.peek(f"{folder}/uevent") or "")
+    if not tree.is_there(f"{folder}/device") and made_of is None:
         return
     note = f"{interface}, each direction"
     for resource in (Resource.NETWORK_IN, Resource.NETWORK_OUT):
         yield sustained(resource, "interface", int(speed) * MBPS, path, note)
+
+
+#: Kinds of virtual interfaces that pass on the speed of the devices below them.
+_DEVTYPE: Final = re.compile(r"^DEVTYPE=(bond|vlan|macvlan)$", re.MULTILINE)
 
 
 def _our_network(tree: Tree) -> bool:
@@ -180,18 +195,24 @@ def _our_network(tree: Tree) -> bool:
     return theirs == ours
 
 
-def _cpu(tree: Tree) -> tuple[float, ControlGroup | None, Ceiling]:
-    """The usable CPUs, the group whose quota binds, and 100 % of them as a ceiling."""
-    whole = float(os.cpu_count() or 1)
+def _cpu(tree: Tree) -> tuple[float, ControlGroup | None, CpuSet | None, Ceiling]:
+    """The usable CPUs, the group whose quota binds or else the CPUs that the server is confined to,
+    and 100 % of them as a ceiling.
+    """
+    limits = bounds(tree)
+    may_use = narrowest(limits)
+    whole = float(len(may_use[0]) if may_use else os.cpu_count() or 1)
     quotas = [
-        (float(one.limit.value), one)
-        for one in bounds(tree)
-        if isinstance(one.limit.value, Fraction)
+        (float(one.limit.value), one) for one in limits if isinstance(one.limit.value, Fraction)
     ]
     quota, bound = min(quotas, key=lambda each: each[0], default=(whole, None))
-    if bound is None or quota >= whole:
-        return whole, None, _all_of(f"{counted_cpus(whole)} of the machine", BY_DEFINITION)
-    return quota, bound.group, _all_of(f"a quota of {counted_cpus(quota)}", bound.limit.source)
+    if bound is not None and quota < whole:
+        note = f"a quota of {counted_cpus(quota)}"
+        return quota, bound.group, None, _all_of(note, bound.limit.source)
+    if may_use and may_use[1].by != "online":
+        note = f"{counted_cpus(whole)} that it may use"
+        return whole, None, may_use[0], _all_of(note, may_use[1].limit.source)
+    return whole, None, None, _all_of(f"{counted_cpus(whole)} of the machine", BY_DEFINITION)
 
 
 def _all_of(note: str, source: str) -> Ceiling:
@@ -208,9 +229,12 @@ def _memory(tree: Tree) -> Iterator[Ceiling]:
 
 
 def _busy(of: WatchedHost) -> float | None:
-    """CPU seconds used: of the group whose quota binds, else of the machine."""
+    """CPU seconds used: of the group whose quota binds, else of the CPUs, whoever used them."""
     if of.quota is not None:
         return cpu_of_group(of.tree, of.quota)
+    if of.some is not None:
+        each = busy_by_cpu(of.tree)
+        return sum(each[cpu].busy for cpu in of.some) if of.some <= each.keys() else None
     times = cpu_times(of.tree)
     return None if times is None else times.busy
 
