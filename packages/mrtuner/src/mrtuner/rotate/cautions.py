@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mrtuner.rotate.equalize import owned_elsewhere
+from mrtuner.rotate.login import loses_role
 from mrtuner.rotate.model import RoleGroup
 from mrtuner.rotate.statements import rows
 from mrtuner.wording import plural
@@ -20,6 +21,7 @@ def doubts(conn: Connection, group: RoleGroup, old: str | None, replicas: int) -
         _old_clients(conn),
         _unseen_replicas(conn, replicas),
         _expiry(conn, old),
+        loses_role(conn.info.server_version),
         *(_left_over(conn, role, group) for role in (group.blue, group.green)),
     )
     return tuple(words for words in found if words)

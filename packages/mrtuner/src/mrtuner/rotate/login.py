@@ -13,6 +13,8 @@ from mrtuner.rotate.statements import rows
 
 _OUT_OF_REACH: Final = frozenset({ConnectCause.NO_HOST, ConnectCause.REFUSED, ConnectCause.TIMEOUT})
 _PLACE: Final = ("host", "port", "dbname")
+#: The first minor release of each major that both obeys a login's SET role and keeps its role.
+_KEEP_ROLE: Final = {13: 18, 14: 15, 15: 10, 16: 6, 17: 2}
 _REPLAY_SECONDS: Final = 60.0  # a replica may lag this far behind
 _POLL_SECONDS: Final = 0.5
 
@@ -25,12 +27,36 @@ def try_login(dsn: str, credential: Credential, group: RoleGroup) -> str:
     with connect(_as(dsn, credential.username, credential.password)) as conn:
         current = str(rows(conn, "SELECT current_user")[0][0])
         asked = bool(conn.pgconn.used_password)
+        lost = loses_role(conn.info.server_version)
     if current != group.name:
+        own = f"Look for a setting that overrides it: ALTER ROLE {credential.username} SET role."
         raise Refused(
             f"{credential.username} logs in as {current}, not as {group.name}",
-            f"Look for a setting that overrides it: ALTER ROLE {credential.username} SET role.",
+            f"{lost}." if lost else own,
         )
     return "" if asked else _NOT_ASKED
+
+
+def loses_role(version: int) -> str:
+    """Return how a release loses the role of ALTER ROLE … SET role, as text; "" if it does not.
+
+    Source: release notes of 17.1 (CVE-2024-10978) and 17.2, and of the same days.
+
+    >>> loses_role(170001)
+    "PostgreSQL 17.1 ignores a login's SET role: update to 17.2 or later"
+    >>> loses_role(160004)
+    "PostgreSQL 16.4 ends a login's SET role at DISCARD ALL: update to 16.6 or later"
+    >>> loses_role(180000)
+    ''
+    """
+    major, minor = divmod(version, 10_000)
+    good = _KEEP_ROLE.get(major, 0)
+    if minor >= good:
+        return ""
+    how = "ends a login's SET role at DISCARD ALL"
+    if minor == good - 1:
+        how = "ignores a login's SET role"
+    return f"PostgreSQL {major}.{minor} {how}: update to {major}.{good} or later"
 
 
 def try_replica(dsn: str, credential: Credential, group: RoleGroup) -> str:
