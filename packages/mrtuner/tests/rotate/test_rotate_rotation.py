@@ -218,3 +218,55 @@ def test_a_grant_to_one_login_role_alone_is_not_lost_in_silence(
     )
     rotate(admin(server), "alone", secret)
     assert sql(login(secret), "SELECT count(*) FROM priced") == [(0,)]
+
+
+def test_memberships_are_copied_with_their_options(server: Cluster, tmp_path: Path) -> None:
+    """In three rotations: what blue has, green gets; what green no longer has, blue loses."""
+    secret = tmp_path / "secret"
+    rotate(admin(server), "member", secret)
+    sql(
+        server.dsn(),
+        "CREATE ROLE member_readers", "CREATE ROLE member_leads",
+        "GRANT member_readers TO member_blue WITH INHERIT FALSE, SET FALSE",
+        "GRANT member_leads TO member_blue WITH ADMIN OPTION",
+    )  # fmt: skip
+    rotate(admin(server), "member", secret)
+    assert options(server, "member_green") == [
+        ("member", False, True, True), ("member_leads", True, True, True),
+        ("member_readers", False, False, False),
+    ]  # fmt: skip
+    sql(
+        server.dsn(),
+        "REVOKE ADMIN OPTION FOR member_leads FROM member_green",
+        "GRANT member_readers TO member_green WITH SET TRUE",
+    )
+    rotate(admin(server), "member", secret)
+    assert options(server, "member_blue") == [
+        ("member", False, True, True), ("member_leads", False, True, True),
+        ("member_readers", False, False, True),
+    ]  # fmt: skip
+
+
+def test_before_16_a_membership_has_one_option(tmp_path: Path) -> None:
+    with running(major=15) as server:
+        secret = tmp_path / "secret"
+        rotate(admin(server), "app", secret)
+        sql(server.dsn(), "CREATE ROLE leads", "GRANT leads TO app_blue WITH ADMIN OPTION")
+        rotate(admin(server), "app", secret)
+        query = (
+            "SELECT admin_option FROM pg_auth_members WHERE roleid = 'leads'::regrole"
+            " AND member = '{}'::regrole"
+        )
+        assert sql(server.dsn(), query.format("app_green")) == [(True,)]
+        sql(server.dsn(), "REVOKE ADMIN OPTION FOR leads FROM app_green")
+        rotate(admin(server), "app", secret)
+        assert sql(server.dsn(), query.format("app_blue")) == [(False,)]
+
+
+def options(server: Cluster, role: str) -> list[tuple[object, ...]]:
+    """The roles that a role is a member of: admin, inherit, set."""
+    return sql(
+        server.dsn(),
+        "SELECT g.rolname, admin_option, inherit_option, set_option FROM pg_auth_members"
+        f" JOIN pg_roles g ON g.oid = roleid WHERE member = '{role}'::regrole ORDER BY 1",
+    )

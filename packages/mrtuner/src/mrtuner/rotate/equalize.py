@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import Refused
@@ -171,15 +172,35 @@ def _copy_attributes(conn: Connection, role: str, model: str, *, inherit: bool) 
 
 
 def _copy_memberships(conn: Connection, role: str, model: str) -> None:
+    """Copy memberships with their options; of grants by several roles, what they allow together."""
+    names = ("admin", "inherit", "set") if conn.info.server_version >= 160000 else ("admin",)
+    columns = ", ".join(f"bool_or(m.{each}_option)" for each in names)
     query = (
-        "SELECT g.rolname FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid"
-        " JOIN pg_roles r ON r.oid = m.member WHERE r.rolname = %s"
+        f"SELECT g.rolname, {columns}"  # noqa: S608
+        " FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid"
+        " JOIN pg_roles r ON r.oid = m.member WHERE r.rolname = %s GROUP BY g.rolname"
     )
-    has, wants = ({each for (each,) in rows(conn, query, [who])} for who in (role, model))
-    for each in sorted(wants - has):
-        run(conn, "GRANT {} TO {}", name(each), name(role))
-    for each in sorted(has - wants):
+    has, wants = (
+        {group: dict(zip(names, on, strict=True)) for group, *on in rows(conn, query, [who])}
+        for who in (role, model)
+    )
+    for each, options in sorted(wants.items()):
+        if has.get(each) != options:
+            _grant(conn, each, role, options)
+    for each in sorted(has.keys() - wants):
         run(conn, "REVOKE {} FROM {}", name(each), name(role))
+
+
+def _grant(conn: Connection, group: str, role: str, options: Mapping[str, bool]) -> None:
+    """Make a role a member with these options, or change those that it has."""
+    if "set" in options:
+        words = ", ".join(f"{each.upper()} {str(on).upper()}" for each, on in options.items())
+        run(conn, f"GRANT {{}} TO {{}} WITH {words}", name(group), name(role))
+    elif options["admin"]:
+        run(conn, "GRANT {} TO {} WITH ADMIN OPTION", name(group), name(role))
+    else:
+        run(conn, "GRANT {} TO {}", name(group), name(role))
+        run(conn, "REVOKE ADMIN OPTION FOR {} FROM {}", name(group), name(role))
 
 
 def _copy_settings(conn: Connection, role: str, model: str, group: RoleGroup) -> None:
