@@ -325,6 +325,27 @@ def test_before_17_and_without_a_standby_a_logical_slot_is_nothing_to_do(
         assert "slot-not-synchronized" in checked(cluster).passed
 
 
+def test_a_backup_that_a_role_cannot_tell_from_a_standby_is_not_judged(
+    new_cluster: NewCluster,
+) -> None:
+    """The base backup waits until its client reads; whoever may not see its state is told so."""
+    primary = new_cluster(settings={"wal_level": "logical", "wal_sender_timeout": 0})
+    slot = "SELECT pg_create_logical_replication_slot('news', 'pgoutput')"
+    sql(primary.dsn(), slot, "CREATE ROLE plain LOGIN")
+    ids = {"slot-not-synchronized", "replication-timeout-off"}
+    backup = PGconn.connect(f"{primary.dsn()} replication=true application_name=b".encode())
+    backup.send_query(b"BASE_BACKUP (CHECKPOINT 'fast', MAX_RATE 32)")
+    until(lambda: sql(primary.dsn(), "SELECT state FROM pg_stat_replication") == [("backup",)])
+    report, of_all = checked(primary, "plain"), checked(primary)
+    backup.finish()
+    assert not ids & {one.id for one in report.findings}
+    hints = {one.name: one.hint for one in report.unjudged}
+    assert {hints[one] for one in ids} == {
+        'GRANT pg_monitor TO "plain", or connect as a superuser.'
+    }  # fmt: skip
+    assert ids <= set(of_all.passed)
+
+
 def test_replication_that_waits_for_ever_is_told_on_the_side_that_waits(
     new_cluster: NewCluster,
 ) -> None:

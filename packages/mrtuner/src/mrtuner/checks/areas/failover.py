@@ -50,6 +50,12 @@ def _waited_for(state: State) -> tuple[int, list[Standby], list[Standby]] | None
     return int(asked[1]) if asked else 1, count, useless
 
 
+def _followers(state: State) -> list[Standby]:
+    """The standbys; none if the role may not see which of them is a base backup."""
+    seen = "standbys" not in state.missing
+    return [one for one in state.standbys if seen and one.replays]
+
+
 @check(
     "synchronous-standby-missing",
     judged="fewer synchronous standbys stream than synchronous_standby_names asks for; one that "
@@ -174,8 +180,7 @@ def slot_not_synchronized(state: State) -> Iterator[Finding]:
         if one.kind == "logical" and one.failover is False and not one.temporary
         and one.status != "lost" and not unused(one)
     ]  # fmt: skip
-    standby = any(one.replays for one in state.standbys)
-    if state.server.standby or not standby or not slots:
+    if state.server.standby or not _followers(state) or not slots:
         return
     names = first_few([one.name for one in slots], _SHOWN)
     first = identifier(slots[0].name)
@@ -209,9 +214,8 @@ def slot_not_synchronized(state: State) -> Iterator[Finding]:
 )
 def replication_timeout_off(state: State) -> Iterator[Finding]:
     """The other side of replication may vanish, and nobody notices before the kernel does."""
-    followed = [one for one in state.standbys if one.replays]
     for name, used, other in (
-        ("wal_sender_timeout", bool(followed), "a standby"),
+        ("wal_sender_timeout", bool(_followers(state)), "a standby"),
         ("wal_receiver_timeout", state.receiver is not None, "the primary"),
     ):
         if used and state.setting(name) == "0":
