@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from conftest import NewCluster
 from history_data import sampled
+from psycopg.pq import PGconn
 
 from mrtuner.history.recording.sampler import Sampler, SourceSample
 from mrtuner.history.recording.source import Source, built_in, in_directory, parse
@@ -193,6 +194,35 @@ def test_texts_that_cannot_be_read_are_missing_until_they_can(cluster: Cluster) 
         holder.rollback()
         assert sampler.texts([1]) == {}
         assert sampler.missing == {}
+
+
+def test_only_the_first_hundred_sessions_that_wait_name_who_blocks_them(
+    new_cluster: NewCluster,
+) -> None:
+    """103 wait for one: the three that came last are sampled without it."""
+    cluster = new_cluster(settings={"max_connections": 150})
+    sql(cluster.dsn(), "CREATE TABLE t ()")
+    with contextlib.ExitStack() as ended, psycopg.connect(cluster.dsn()) as holder:
+        holder.execute("LOCK TABLE t")
+        for place in range(103):
+            waiter = PGconn.connect(f"{cluster.dsn()} application_name={place}".encode())
+            ended.callback(waiter.finish)
+            waiter.send_query(b"SELECT FROM t")
+            if place == 99:
+                until(lambda: _waiting(cluster) == 100)
+        until(lambda: _waiting(cluster) == 103)
+        found = sampled(cluster, "sessions")
+        names = [one.name for one in found.source.columns]
+        rows = [dict(zip(names, row.values, strict=True)) for row in found.rows]
+    waits = {row["application"]: row["blocked_by"] for row in rows if row["wait_type"] == "Lock"}
+    assert len(waits) == 103
+    assert {one for one, by in waits.items() if by is None} == {"100", "101", "102"}
+
+
+def _waiting(cluster: Cluster) -> int:
+    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    number: int = sql(cluster.dsn(), query)[0][0]
+    return number
 
 
 def test_a_session_that_waits_names_who_blocks_it(cluster: Cluster) -> None:

@@ -85,6 +85,26 @@ def test_a_lock_queue_blames_its_root_and_lasts_from_its_first_to_its_last_sampl
     )
 
 
+def test_of_a_long_queue_those_that_were_not_asked_are_counted(tmp_path: Path) -> None:
+    """100 wait for 101, and 20 more for somebody: only the first hundred are asked."""
+    common = {"database": "app", "role": "web", "backend_type": "client backend"}
+    more = [
+        of_source("sessions", pid=pid, application="shop", state="active", wait_type="Lock",
+                  wait_event="relation", query_id=8, **common)
+        for pid in range(300, 320)
+    ]  # fmt: skip
+    queue = [
+        sessions(second, *((pid, "101") for pid in range(200, 300)))
+        for second in range(BEGIN + 600, BEGIN + 611)
+    ]
+    queue = [replace(one, rows=(*one.rows, *sample("sessions", 0, *more).rows)) for one in queue]
+    (told,) = recorded(tmp_path, *queue, sessions(BEGIN + 900))
+    assert told[18:] == (
+        "100 sessions of shop waited for a lock that process 101 held for at least 10 s; 20 more "
+        "waited, and for whom was not asked"
+    )
+
+
 def test_what_a_holder_did_in_an_earlier_transaction_is_not_told(tmp_path: Path) -> None:
     """101 was idle 15 s before, and worked while 102 waited for it."""
     common = {"database": "app", "role": "web", "backend_type": "client backend"}

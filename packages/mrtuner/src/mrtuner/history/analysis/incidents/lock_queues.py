@@ -44,22 +44,27 @@ def lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     # What went on during a gap is unknown: after one, a sample is as the first.
     relation = "lock_relation" if history.has("sessions", "lock_relation") else "NULL"
     rows = history.rows(
-        f"""SELECT time, pid, application, role, backend_type, state, wait_event, query_id,
-                   transaction_seconds, statement_seconds, blocked_by, {relation} AS relation,
+        f"""SELECT time, pid, application, role, backend_type, state, wait_type, wait_event,
+                   query_id, transaction_seconds, statement_seconds, blocked_by,
+                   {relation} AS relation,
                    CASE WHEN seconds <= {longest} THEN seconds ELSE {interval} END AS seconds
             FROM sessions
-            WHERE {IN_PERIOD} AND (blocked_by IS NOT NULL OR state LIKE 'idle in transaction%')
+            WHERE {IN_PERIOD} AND (blocked_by IS NOT NULL OR wait_type = 'Lock'
+                                   OR state LIKE 'idle in transaction%')
             ORDER BY time, pid""",
         about.parameters, inside=True,
     )  # fmt: skip
     waiting: dict[str, list[_Seen]] = defaultdict(list)
     idle: dict[str, list[_Seen]] = defaultdict(list)
+    unasked: Counter[datetime] = Counter()
     for at, sample in _by_time(rows):
         blocked = roots({
             str(row["pid"]): row["blocked_by"].split(",") for row in sample if row["blocked_by"]
         })  # fmt: skip
         for row in sample:
-            if not row["blocked_by"]:
+            if row["wait_type"] == "Lock" and row["blocked_by"] is None:
+                unasked[at] += 1
+            elif not row["blocked_by"]:
                 idle[str(row["pid"])].append((at, row))
             elif row["wait_event"] is None or row["wait_event"] in STOPPING:
                 for root in sorted(blocked[str(row["pid"])]):
@@ -74,7 +79,7 @@ def lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
             (root, several) for several in divided(queues, AGAIN, lambda one: (one.begin, one.end))
         ]
     for at_root, several in _merged(found):
-        yield _told(history, about, at_root, several, idle[at_root[0]])
+        yield _told(history, about, at_root, several, idle[at_root[0]], unasked)
 
 
 def _merged(
@@ -138,7 +143,7 @@ def _by_time(
 
 def _told(
     history: History, about: HistoryPeriod, at_root: Sequence[str], queues: Sequence[_Queue],
-    idle: Sequence[_Seen],
+    idle: Sequence[_Seen], unasked: Mapping[datetime, int],
 ) -> Incident:  # fmt: skip
     begin, end = queues[0].begin, queues[-1].end
     waits = [one for queue in queues for one in queue.seen]
@@ -148,11 +153,13 @@ def _told(
     relations = [one for one, _ in Counter(row["relation"] for row in first).most_common() if one]
     of = f" of {enumerated(list(map(printable, relations[:_NAMED])))}" if relations else ""
     holder = _while_held(history, about, at_root[0], idle, begin, end)
+    left = max(unasked.get(at, 0) for at, _ in waits)
+    more = f"; {left:,} more waited, and for whom was not asked" if left else ""
     others = f" and {plural(len(at_root) - 1, 'other')}" if at_root[1:] else ""
     return Incident(
         kind="lock queue", begin=begin, end=end, screen="moment",
         text=f"{plural(most, 'session')} of {enumerated(who[:_NAMED])} waited for a lock{of} that "
-        f"{_holder(history, at_root[0], holder)}{others} held{_times(queues)}",
+        f"{_holder(history, at_root[0], holder)}{others} held{_times(queues)}{more}",
     )  # fmt: skip
 
 
