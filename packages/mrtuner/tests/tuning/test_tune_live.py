@@ -239,6 +239,19 @@ def test_pg_wal_of_a_real_server_on_its_own_mount_is_found_and_its_size_counts(
     assert "own volume" in tuning["max_wal_size"].reason
 
 
+def test_a_real_server_whose_volume_is_out_of_sight_keeps_what_somebody_set(
+    new_cluster: NewCluster,
+) -> None:
+    """Read as from another host; with the volume given, 16 GB are usual for 16 GB of memory."""
+    cluster = new_cluster(settings={"max_wal_size": "512MB"})
+    server = replace(server_of(cluster), local_pid=None)
+    item = tune_server(server, Flags(memory=Bytes(16 * GIB)))["max_wal_size"]
+    assert (item.to_dict()["verdict"], item.value) == ("unknown", "512MB")
+    assert item.reason == "needs --disk or --wal-disk"
+    known = Flags(memory=Bytes(16 * GIB), disk=Bytes(1024 * GIB))
+    assert tune_server(server, known)["max_wal_size"].value == "16GB"
+
+
 def test_reads_ahead_end_where_a_real_server_of_18_does(new_cluster: NewCluster) -> None:
     """The server computes io_max_concurrency at start, and no more reads can be in flight."""
     cluster = new_cluster(18)

@@ -229,17 +229,19 @@ def test_measured_wal_needs_no_memory() -> None:
     assert answer("max_wal_size", live(memory=None)) == ("unknown", "1GB")
 
 
-def test_max_wal_size_is_at_most_4_gb_where_the_disk_is_unknown() -> None:
-    """Neither a profile nor a measured rate may fill a disk that nobody has seen: at 3 MiB/s an
-    interval needs 5168 MB.
-    """
-    assert answer("max_wal_size", live(disk=None)) == ("change", "4GB")
-    measured = advised("max_wal_size", live(disk=None, wal=wal(1)))
-    assert measured.value == "4GB"
-    assert "--disk" in measured.reason
-    assert answer("min_wal_size", live(disk=None, wal=wal(1))) == ("change", "1GB")
-    # What a server already has stays.
+def test_max_wal_size_is_not_raised_while_nobody_has_seen_the_volume() -> None:
+    """Neither a profile nor a measured rate may fill it: at 3 MiB/s an interval needs 5168 MB."""
+    asked = "needs --disk or --wal-disk"
+    for facts in ({}, {"wal": wal(1)}, {"wal": wal(1), "memory": None}):
+        for running, now in (({}, "1GB"), ({"max_wal_size": "512"}, "512MB")):
+            item = advised("max_wal_size", live(running, **({"disk": None} | facts)))
+            assert (item.to_dict()["verdict"], item.value) == ("unknown", now)
+            assert item.reason == asked
+    assert answer("min_wal_size", live(disk=None, wal=wal(1))) == ("change", "256MB")
+    # What a server already has stays, and less can be asked for.
     assert answer("max_wal_size", live({"max_wal_size": "8192"}, disk=None)) == ("keep", "8GB")
+    own = live({"max_wal_size": "8192"}, disk=None, rto=Rto(60.0))
+    assert answer("max_wal_size", own) == ("change", "2400MB")
 
 
 def test_wal_on_its_own_volume_counts_with_that_volume() -> None:
@@ -258,6 +260,12 @@ def test_a_volume_of_wal_that_cannot_be_seen_is_taken_to_be_small() -> None:
     assert answer("max_wal_size", live(wal_disk=unseen)) == ("change", "4GB")
     small = Disk(Bytes(20 * GIB), None)
     assert answer("max_wal_size", live(wal_disk=unseen, disk=small)) == ("change", "2GB")
+    # What somebody has set stays, also where the rate calls for more.
+    own = live({"max_wal_size": "512"}, wal_disk=unseen)
+    assert answer("max_wal_size", own) == ("keep", "512MB")
+    busy = advised("max_wal_size", replace(own, wal=wal(1)))
+    assert (busy.changes, busy.value) == (False, "512MB")
+    assert "(--wal-disk)" in busy.reason
 
 
 def test_with_more_than_a_tenth_forced_an_average_rate_is_no_reason_to_keep() -> None:

@@ -18,7 +18,17 @@ from mrtuner.tuning.situation import (
     Wal,
     WalDisk,
 )
-from mrtuner.tuning.verdict import LZ4, Basis, Change, Keep, Offer, OwnValue, Verdict, rule
+from mrtuner.tuning.verdict import (
+    LZ4,
+    Basis,
+    Change,
+    Keep,
+    Offer,
+    OwnValue,
+    Unknown,
+    Verdict,
+    rule,
+)
 from mrtuner.units import Bytes, GiB, KiB, MiB, pretty_bytes, pretty_duration
 
 DOC = "documentation: Write Ahead Log"
@@ -35,6 +45,8 @@ USUAL_WAL = {
 MOST_WAL = Bytes(64 * GiB)
 #: The limit if the size of WAL's volume is unknown: a full volume stops the server.
 UNSEEN_WAL = Bytes(4 * GiB)
+#: The server's own default, which is nobody's choice.
+USUAL_MAX_WAL = GiB
 #: Eight segments; with less, the server does little but checkpoints.
 LEAST_WAL = Bytes(128 * MiB)
 #: The longest crash recovery [s] if --rto does not say.
@@ -217,10 +229,10 @@ def max_wal_size_for_one_interval(situation: Situation, chosen: Chosen) -> Verdi
     more than a tenth of the checkpoints were forced by WAL, the average rate is not believed: at
     least twice the present value. Never more than fits the volume: a tenth of it (but 1 GB, if a
     quarter holds that) or a quarter of what is free; half of a volume that pg_wal has to itself;
-    4 GB if neither is known. Never more than can be replayed in ten minutes, or in --rto, which
-    goes no lower than 1 GB and takes a hard disk to do 150 requests a second, unless --iops says
-    otherwise. Never below a live server's own value, unless --rto asks for it or WAL can fill the
-    volume.
+    4 GB for a described machine if neither is known; a live server's value is not raised then.
+    Never more than can be replayed in ten minutes, or in --rto, which goes no lower than 1 GB and
+    takes a hard disk to do 150 requests a second, unless --iops says otherwise. Never below a live
+    server's own value, unless --rto asks for it or WAL can fill the volume.
     """
     limits, wal = limits_of(situation), situation.wal
     now = int(situation.running.get("max_wal_size", 0)) * MiB
@@ -235,7 +247,23 @@ def max_wal_size_for_one_interval(situation: Situation, chosen: Chosen) -> Verdi
         because += f", {limits.binding(now).words}"
     asked = limits.asked and limits.recovery.size < now
     to = greatest(size, as_expr(limits.kept(now))) if now else size
+    if situation.memory and (unseen := _unseen(situation, now, _evaluated(to, situation))):
+        return unseen
     return Change(to, because, asked=asked)
+
+
+def _unseen(situation: Situation, now: int, to: int) -> Verdict | None:
+    """Why a live server's value is not raised: WAL might fill a volume that nobody has seen."""
+    disk, wal_disk = situation.disk, situation.wal_disk
+    seen = disk is not None if wal_disk is None else wal_disk.room_for_wal is not None
+    if seen or not 0 < now < to:
+        return None
+    if disk is None:
+        return Unknown(("--disk or --wal-disk",))
+    # pg_wal may be a link out of a data directory that is closed to us: most often it is not.
+    if situation.chosen_by_person("max_wal_size") and now != USUAL_MAX_WAL:
+        return Keep("your choice; more only where the size of WAL's volume is known (--wal-disk)")
+    return None
 
 
 def _evaluated(size: Expr, situation: Situation) -> int:
@@ -273,6 +301,8 @@ def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, limits: WalLi
     bound = f", {limits.binding(now).words}" if held < room else ""
     if held == now:
         return Keep(f"{told}; {needs}{bound}")
+    if unseen := _unseen(situation, now, held):
+        return unseen
     rate = f"{pretty_bytes(int(wal.peak_rate))}/s of WAL at peak over {interval // 60} min"
     return Change(held, f"{rate}{bound}; {told}", Basis.OBSERVED, calls_for_less=True)
 
