@@ -38,6 +38,7 @@ SOMEWHERE = Host(
     architecture=Fact("x86_64", "uname"),
     kernel=Fact("6.1.0-13-amd64", "uname"),
     storage=Fact(Storage.NVME, "nvme0n1"),
+    filesystem=Fact("zfs", "mountinfo: /"),
     disk_size=Fact(Bytes(10**12), "statvfs"),
     disk_free=None,
     huge_pages=Fact(
@@ -117,7 +118,9 @@ def test_the_recorder_records_the_machine_and_its_limits(embedded: Cluster, tmp_
         found = host_of(facts(history, "here"))
         known = ceilings_of(host_ceilings(history, period(history, "here", since=60)))
     assert found is not None
-    for name in ("memory", "cpus", "architecture", "kernel", "storage", "disk_size", "clock"):
+    for name in (
+        "memory", "cpus", "architecture", "kernel", "storage", "filesystem", "disk_size", "clock",
+    ):  # fmt: skip
         assert getattr(found, name) == getattr(expected, name), name
     assert {(one.resource, one.part) for one in known} == {
         (one.resource, one.part) for one in limits

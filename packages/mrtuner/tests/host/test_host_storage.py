@@ -245,6 +245,9 @@ def test_memory_is_no_storage(tmp_path: Path) -> None:
 def test_the_devices_of_zfs_are_not_visible(tmp_path: Path) -> None:
     mounted(tmp_path, mount("0:60", "zfs", "/tank", "tank/pg"))
     assert storage(tmp_path, "/tank") == "the devices below zfs on /tank are not visible"
+    found = probe(tmp_path, data_directory=Path("/tank/data")).filesystem
+    assert found == Fact("zfs", "mountinfo: /tank")
+    assert probe(tmp_path).filesystem is None, "no data directory was named"
 
 
 def test_the_devices_of_btrfs_are_found_by_its_list(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from mrtuner.host.model import HugePages as Reserved
 from mrtuner.postgres.platform import managed
 from mrtuner.tuning import gather
 from mrtuner.tuning.dangers import dangers
-from mrtuner.tuning.feasibility import in_force, servers_own
+from mrtuner.tuning.feasibility import in_force, servers_own, solve
 from mrtuner.tuning.situation import Connections, Disk, HugePages, Memory, Situation
 from mrtuner.units import Bytes
 from servers import sql
@@ -63,6 +63,19 @@ def test_a_compute_that_keeps_no_data_needs_no_fsync() -> None:
     switched = live({"fsync": "off", "full_page_writes": "off", "zero_damaged_pages": "on"})
     (one,) = dangers(switched, neon, None, None)
     assert one.text == "zero_damaged_pages is on"
+
+
+def test_a_file_system_that_tears_no_page_needs_no_copies_of_them() -> None:
+    """Without the copies ZFS is safe; btrfs is not known to be. Unknown: it depends."""
+    off = {"full_page_writes": "off"}
+    assert told(live(off, filesystem="zfs")) == []
+    kept = solve(live(off, filesystem="zfs")).advice["full_page_writes"]
+    assert (kept.value, kept.suggested, "ZFS" in kept.reason) == ("off", False, True)
+    (text,) = told(live(off, filesystem="btrfs"))
+    assert "ZFS" not in text
+    (unknown,) = told(live(off))
+    assert "unless the data are on ZFS with a recordsize of 8 kB or more" in unknown
+    assert told(live({"fsync": "off"}, filesystem="zfs")) != []
 
 
 def test_more_workers_than_slots_are_told() -> None:

@@ -57,6 +57,7 @@ class Host:
     architecture: Fact[str] | None = None  # x86_64, aarch64, …
     kernel: Fact[str] | None = None
     storage: Fact[Storage] | None = None  # of the data directory
+    filesystem: Fact[str] | None = None  # of the data directory: ext4, xfs, zfs, …
     disk_size: Fact[Bytes] | None = None
     disk_free: Fact[Bytes] | None = None
     huge_pages: Fact[HugePages] | None = None

@@ -14,7 +14,7 @@ from mrtuner.host.io_limits import volume_limits
 from mrtuner.host.io_uring import io_uring
 from mrtuner.host.kernel_settings import virtual_memory
 from mrtuner.host.model import Host
-from mrtuner.host.mounts import place_of
+from mrtuner.host.mounts import MountedPath, place_of
 from mrtuner.host.storage import storage
 from mrtuner.host.tree import Tree
 
@@ -43,6 +43,7 @@ def probe(root: Path, *, pid: int | None = None, data_directory: Path | None = N
         architecture=_known(architecture),
         kernel=_known(kernel),
         storage=_known(kind),
+        filesystem=_filesystem(place) if data_directory else None,
         disk_size=_known(disk_size),
         disk_free=_known(disk_free),
         huge_pages=_known(huge_pages),
@@ -60,6 +61,10 @@ def probe(root: Path, *, pid: int | None = None, data_directory: Path | None = N
 
 def _known(answer: Fact[T] | Missing) -> Fact[T] | None:
     return answer if isinstance(answer, Fact) else None
+
+
+def _filesystem(place: MountedPath) -> Fact[str] | None:
+    return Fact(place.mount.fstype, f"mountinfo: {place.mount.point}") if place.mount else None
 
 
 def _kernel(tree: Tree) -> Fact[str] | Missing:

@@ -28,7 +28,7 @@ from mrtuner.tuning.overrides import (
     whose,
     with_all_roles,
 )
-from mrtuner.tuning.rules.wal import volume_filled_by_wal
+from mrtuner.tuning.rules.wal import UNLESS_ZFS, WHOLE_PAGES, volume_filled_by_wal
 from mrtuner.tuning.situation import OF_OUR_SESSION, Situation
 from mrtuner.units import PAGE, MiB, pretty_bytes
 from mrtuner.wording import enumerated
@@ -71,7 +71,7 @@ def dangers(
     """
     if server is None:
         return
-    yield from _switched(situation, server, "durability-off", *_durable(server))
+    yield from _switched(situation, server, "durability-off", *_durable(situation, server))
     yield from _more_memory_than_there_is(situation, server, now)
     yield from _no_next_start(server, start)
     yield from _more_shared_memory_than_there_is(situation, server, start)
@@ -91,12 +91,15 @@ def _danger(
     )  # fmt: skip
 
 
-def _durable(server: Server) -> Iterator[str]:
+def _durable(situation: Situation, server: Server) -> Iterator[str]:
     """The switches without which data are lost. Neon's computes run without the first two: they
-    keep no data of their own, its safekeepers store WAL and its pageservers the pages.
+    keep no data of their own, its safekeepers store WAL and its pageservers the pages. ZFS tears
+    no page.
     """
     if server.platform.name != "neon":
-        yield from ("fsync", "full_page_writes")
+        yield "fsync"
+        if situation.filesystem != WHOLE_PAGES:
+            yield "full_page_writes"
     yield from ("zero_damaged_pages", "ignore_checksum_failure")
 
 
@@ -104,6 +107,8 @@ def _switched(situation: Situation, server: Server, name: str, *switches: str) -
     cost = 1.0 if name == "durability-off" else UNKNOWN  # all data, or room and time
     for one in switches:
         right, harm = _MUST_BE[one]
+        if one == "full_page_writes" and situation.filesystem is None:
+            harm = f"{harm}, {UNLESS_ZFS}"
         hidden = situation.origins.get(one) in OF_OUR_SESSION
         if not hidden and situation.running.get(one, right) != right:
             remedy = server.platform.remedy(**{one: right})

@@ -199,6 +199,7 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
         memory=Memory(memory) if memory else None,
         cpus=Cpus(cpus) if cpus else None,
         storage=storage,
+        filesystem=host.filesystem.value if host and host.filesystem else None,
         disk=None if size is None and free is None else Disk(size, free),
         wal_disk=_wal_disk(wal_size, host, server),
         throughput=None if iops is None and bandwidth is None else Throughput(iops, bandwidth),

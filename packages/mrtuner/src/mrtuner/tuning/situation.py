@@ -365,6 +365,7 @@ class Situation:
     memory: Memory | None = None
     cpus: Cpus | None = None
     storage: Storage | None = None
+    filesystem: str | None = None  # of the data directory, as the kernel names it
     disk: Disk | None = None
     wal_disk: WalDisk | None = None
     throughput: Throughput | None = None

@@ -128,8 +128,9 @@ def _sessions(state: State) -> Counter[Override]:
 
 @check(
     "durability-off",
-    judged="fsync or full_page_writes is off (not on Neon, which keeps data elsewhere), or "
-    "zero_damaged_pages or ignore_checksum_failure on; synchronous_commit is off (to know)",
+    judged="fsync or full_page_writes is off (not on Neon, which keeps data elsewhere; not the "
+    "latter on ZFS, which tears no page), or zero_damaged_pages or ignore_checksum_failure on; "
+    "synchronous_commit is off (to know)",
     source="documentation: Write Ahead Log, Settings; Developer Options",
     remedy="Switch it back.",
 )

@@ -113,6 +113,7 @@ _SCALARS: Final[Mapping[str, Callable[[str], Any]]] = {
     "architecture": str,
     "kernel": str,
     "storage": Storage,
+    "filesystem": str,
     "disk_size": lambda text: Bytes(int(text)),
     "disk_free": lambda text: Bytes(int(text)),
     "swap": lambda text: Bytes(int(text)),

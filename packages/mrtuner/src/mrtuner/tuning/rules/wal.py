@@ -60,6 +60,10 @@ DELAYED_REQUESTS = 1.5
 #: of a transaction, since with all sessions waiting that is what throughput could lose.
 MOST_DELAYED_REQUESTS = 6
 DELAYED_SHARE = 0.25
+#: The file system that writes a page whole or not at all, as long as its records are no smaller; of
+#: others nothing is known. Source: documentation, Reliability; OpenZFS, Workload Tuning.
+WHOLE_PAGES = "zfs"
+UNLESS_ZFS = "unless the data are on ZFS with a recordsize of 8 kB or more"
 #: The longest delay [us]; more was not measured.
 MOST_DELAY = 2000
 #: The default of commit_siblings: so many others must be in a transaction.
@@ -376,7 +380,14 @@ def fsync_on(situation: Situation) -> Verdict:
     "full_page_writes", source=DOC, risk="more WAL, but torn pages can be repaired", suggestion=True
 )
 def full_page_writes_on(situation: Situation) -> Verdict:
-    """On. Where it is off, we say so and leave the change to you."""
+    """On. Where it is off, we say so and leave the change to you, unless the data are on ZFS, which
+    tears no page: it writes records of at least 8 kB as a whole.
+    """
+    if situation.running.get("full_page_writes") == "off":
+        if situation.filesystem == WHOLE_PAGES:
+            return Keep("off, as it may be on ZFS with a recordsize of 8 kB or more")
+        if situation.filesystem is None:
+            return Change("on", f"it is off: a torn page cannot be repaired, {UNLESS_ZFS}")
     return _durable(situation, "full_page_writes", "a torn page cannot be repaired")
 
 
