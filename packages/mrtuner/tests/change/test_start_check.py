@@ -83,6 +83,16 @@ def test_huge_pages_that_are_not_there_are_refused(server: Cluster) -> None:
     assert said.endswith(" huge pages, and 0 will be free")
 
 
+def test_huge_pages_of_the_size_asked_for_are_counted(server: Cluster) -> None:
+    """1 GB of buffers and the rest need two pages of 1 GB, and none are reserved here."""
+    gigantic = Path("/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages")
+    if not gigantic.exists() or int(gigantic.read_text()):
+        pytest.skip("this machine has pages of 1 GB reserved, or knows none")
+    asked = {"huge_pages": "on", "huge_page_size": "1GB", "shared_buffers": "1GB"}
+    (said,) = why(server, asked)
+    assert said == "huge_pages = on needs 2 huge pages of 1 GB, and 0 will be free"
+
+
 def test_fewer_connections_than_sessions_are_refused(server: Cluster) -> None:
     """Three connections are reserved for superusers by default: 7 + 3 > 9, but not > 10."""
     sessions = [connect(server.dsn()) for _ in range(7)]

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from mrtuner.facts import Fact, Missing
 from mrtuner.host import Host, HugePages, probe
+from mrtuner.host.memory import huge_pages
+from mrtuner.host.tree import Tree
 from mrtuner.units import Bytes, GiB, MiB
 from shared import write
 
@@ -332,6 +334,21 @@ def test_reserved_huge_pages_are_counted(tmp_path: Path) -> None:
         HugePages(size=Bytes(2 * MiB), reserved=1200, free=200, transparent="madvise"),
         "/proc/meminfo: HugePages_Total",
     )
+
+
+def test_huge_pages_of_another_size_are_counted_in_their_own_folder(tmp_path: Path) -> None:
+    root = machine(tmp_path, "0::/", V2)
+    pages = "HugePages_Total:    1200\nHugePages_Free:      200\nHugepagesize:       2048 kB"
+    write(root, "/proc/meminfo", f"MemTotal: 16777216 kB\n{pages}")
+    for name, number in (("nr", 132), ("free", 40), ("resv", 3)):
+        write(root, f"/sys/kernel/mm/hugepages/hugepages-1048576kB/{name}_hugepages", number)
+    found = huge_pages(Tree(root), GiB)
+    assert isinstance(found, Fact)
+    assert found.value == HugePages(
+        size=Bytes(GiB), reserved=132, free=40, committed=3, transparent=None
+    )
+    assert huge_pages(Tree(root), 2 * MiB) == huge_pages(Tree(root))
+    assert isinstance(huge_pages(Tree(root), 512 * MiB), Missing)
 
 
 def test_kernel_swap_and_clock_are_read(tmp_path: Path) -> None:

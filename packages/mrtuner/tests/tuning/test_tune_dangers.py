@@ -12,6 +12,7 @@ from test_tune_rules_live import live
 import mrtuner
 from mrtuner.facts import Fact
 from mrtuner.host.model import HugePages as Reserved
+from mrtuner.host.model import VirtualMemory
 from mrtuner.postgres.platform import managed
 from mrtuner.tuning import gather
 from mrtuner.tuning.dangers import dangers
@@ -96,6 +97,19 @@ def test_huge_pages_that_are_required_and_no_longer_reserved_prevent_the_next_st
     (text,) = told(live(running), pages(74))
     assert "needs 75 huge pages, but 74 are reserved" in text
     assert told(live(running), pages(75)) == []
+
+
+@pytest.mark.parametrize("gigantic", [None, 131, 132])
+def test_pages_of_the_servers_own_size_are_counted(gigantic: int | None) -> None:
+    """132 pages of 1 GB are enough, however few of 2 MB there are; unknown, nothing is said."""
+    own = {"huge_pages": "on", "huge_page_size": str(MIB)}  # in kB: 1 GB
+    asked = live(own | {"shared_memory_size_in_huge_pages": "132"})
+    vm = Fact(VirtualMemory(gigantic=gigantic), "/proc/sys/vm")
+    found = told(asked, replace(pages(0), vm=vm))
+    assert len(found) == (gigantic == 131)
+    if found:
+        assert "needs 132 huge pages of 1 GB, but 131 are reserved" in found[0]
+        assert "nr_hugepages" not in found[0]
 
 
 def test_wal_that_can_fill_its_volume_is_a_danger() -> None:

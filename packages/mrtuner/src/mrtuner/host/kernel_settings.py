@@ -6,7 +6,7 @@ import re
 
 from mrtuner.facts import Fact, Missing
 from mrtuner.host.cpus import parse_cpu_list
-from mrtuner.host.memory import meminfo
+from mrtuner.host.memory import SIZES, meminfo
 from mrtuner.host.model import VirtualMemory
 from mrtuner.host.tree import Tree
 from mrtuner.units import Bytes, GiB, KiB
@@ -18,7 +18,7 @@ SYSCTLS = (
     "vm/zone_reclaim_mode", "kernel/numa_balancing",
 )  # fmt: skip
 NODES = "/sys/devices/system/node/online"
-GIGANTIC = f"/sys/kernel/mm/hugepages/hugepages-{GiB // KiB}kB/nr_hugepages"
+GIGANTIC = f"{SIZES}/hugepages-{GiB // KiB}kB/nr_hugepages"
 
 
 def virtual_memory(tree: Tree) -> Fact[VirtualMemory] | Missing:

@@ -16,6 +16,8 @@ from mrtuner.units import Bytes, KiB
 UNLIMITED_V1 = 2**62
 
 TRANSPARENT = "/sys/kernel/mm/transparent_hugepage/enabled"
+#: A folder for each size of huge pages.
+SIZES = "/sys/kernel/mm/hugepages"
 
 
 def memory(tree: Tree) -> tuple[Fact[Bytes] | Missing, tuple[Missing, ...]]:
@@ -119,9 +121,11 @@ def swap(tree: Tree) -> Fact[Bytes] | Missing:
     return Fact(Bytes(total * KiB), "/proc/meminfo: SwapTotal")
 
 
-def huge_pages(tree: Tree) -> Fact[HugePages] | Missing:
-    """Huge pages of the default size; Missing on kernels built without them."""
+def huge_pages(tree: Tree, size: int = 0) -> Fact[HugePages] | Missing:
+    """Huge pages of a size [bytes], or of the default one; Missing where the kernel has none."""
     info = meminfo(tree)
+    if size and size != info.get("Hugepagesize", 0) * KiB:
+        return _pages_of(tree, size)
     if "Hugepagesize" not in info:
         return Missing(
             "huge_pages", "/proc/meminfo does not show any: not Linux, or a kernel without them"
@@ -134,6 +138,22 @@ def huge_pages(tree: Tree) -> Fact[HugePages] | Missing:
         transparent=_chosen(tree.peek(TRANSPARENT) or ""),
     )
     return Fact(pages, "/proc/meminfo: HugePages_Total")
+
+
+def _pages_of(tree: Tree, size: int) -> Fact[HugePages] | Missing:
+    """Source: the kernel's Documentation/admin-guide/mm/hugetlbpage.rst."""
+    folder = f"{SIZES}/hugepages-{size // KiB}kB"
+    texts = [tree.peek(f"{folder}/{each}_hugepages") for each in ("nr", "free", "resv")]
+    numbers = [int(text) for text in texts if text and text.isdigit()]
+    if len(numbers) < len(texts):
+        return Missing("huge_pages", f"{folder} shows none")
+    reserved, free, committed = numbers
+    transparent = _chosen(tree.peek(TRANSPARENT) or "")
+    return Fact(
+        HugePages(size=Bytes(size), reserved=reserved, free=free, committed=committed,
+                  transparent=transparent),
+        folder,
+    )  # fmt: skip
 
 
 def _chosen(text: str) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mrtuner.facts import Fact, Missing
 from mrtuner.inputs import Storage
-from mrtuner.units import Bytes
+from mrtuner.units import Bytes, GiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,3 +72,9 @@ class Host:
     volume_iops: Fact[int] | None = None
     volume_bandwidth: Fact[Bytes] | None = None
     missing: tuple[Missing, ...] = ()
+
+    def reserved(self, size: int) -> int | None:
+        """Huge pages of this size [bytes] that are reserved; None: not known."""
+        if self.huge_pages and self.huge_pages.value.size == size:
+            return self.huge_pages.value.reserved
+        return self.vm.value.gigantic if self.vm and size == GiB else None

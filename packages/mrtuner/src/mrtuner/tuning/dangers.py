@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.findings import UNKNOWN, Finding, Severity
-from mrtuner.tuning.budget import HUGE_PAGE, Budget
+from mrtuner.tuning.budget import Budget
 from mrtuner.tuning.feasibility import (
     in_force,
     overcommitted,
@@ -30,7 +30,7 @@ from mrtuner.tuning.overrides import (
 )
 from mrtuner.tuning.rules.wal import UNLESS_ZFS, WHOLE_PAGES, volume_filled_by_wal
 from mrtuner.tuning.situation import OF_OUR_SESSION, Situation
-from mrtuner.units import PAGE, MiB, pretty_bytes
+from mrtuner.units import PAGE, KiB, MiB, pretty_bytes
 from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
@@ -227,19 +227,26 @@ def _too_few_huge_pages(
     switch = then.text("huge_pages") if then else situation.running.get("huge_pages")
     if switch != "on" or host is None or host.huge_pages is None:
         return
-    pages = host.huge_pages.value
-    needed = int(situation.running.get("shared_memory_size_in_huge_pages", -1))
-    if then and needed > 0:
-        needed += (_shared(then) - _shared(replace(then, changed={}))) // pages.size
+    usual = host.huge_pages.value.size
+    now = int(situation.running.get("huge_page_size", 0)) * KiB or usual
+    size = then.number("huge_page_size") * KiB or usual if then else now
+    shared = int(situation.running.get("shared_memory_size_in_huge_pages", -1)) * now
+    if then and shared > 0:
+        shared += _shared(then) - _shared(replace(then, changed={}))
     elif then:  # before 15 the server does not say
-        needed = _shared(then) // pages.size
-    if needed > 0 and pages.size == HUGE_PAGE and pages.reserved < needed:
+        shared = _shared(then)
+    needed, reserved = shared // size, host.reserved(size)
+    if reserved is not None and reserved < needed:
+        of, how = "", f"sysctl -w vm.nr_hugepages={needed}"
+        if size != usual:  # of those only pages of 1 GB are counted
+            of = f" of {pretty_bytes(size)}"
+            how = f"hugepagesz=1G hugepages={needed} on the kernel's command line"
         yield _danger(
             "next-start",
-            f"huge_pages is on and the server needs {needed} huge pages, but {pages.reserved} are "
+            f"huge_pages is on and the server needs {needed} huge pages{of}, but {reserved} are "
             "reserved",
             "it will not start again",
-            f"sysctl -w vm.nr_hugepages={needed}, or huge_pages = try",
+            f"{how}, or huge_pages = try",
             *_or_back(server, "huge_pages"),
             cost=1.0,
         )

@@ -24,6 +24,7 @@ from mrtuner.postgres.conf_file import elements
 from mrtuner.postgres.connect import translated
 from mrtuner.postgres.local import postmaster_of
 from mrtuner.postgres.named_queries import rows_of
+from mrtuner.units import KiB, pretty_bytes
 from mrtuner.wording import enumerated, plural
 
 if TYPE_CHECKING:
@@ -116,10 +117,14 @@ def _huge_pages(server: Here, start: NextStart, tries: bool) -> Iterator[LeftAlo
     """With huge_pages = on, the server starts only if there are enough of them."""
     if start.text("huge_pages") != "on" or not tries:
         return
-    needed, free = trial_start.pages_needed(server, start), trial_start.pages_available(server)
+    needed = trial_start.pages_needed(server, start)
+    free = trial_start.pages_available(server, start)
     if needed > free:
-        why = f"huge_pages = on needs {needed} huge pages, and {max(0, free)} will be free"
-        hint = "Reserve them first (vm.nr_hugepages), or set huge_pages to try."
+        size = start.number("huge_page_size")
+        of = f" of {pretty_bytes(size * KiB)}" if size else ""
+        where = "on the kernel's command line" if size else "vm.nr_hugepages"
+        why = f"huge_pages = on needs {needed} huge pages{of}, and {max(0, free)} will be free"
+        hint = f"Reserve them first ({where}), or set huge_pages to try."
         yield problem(start, "huge_pages", why, hint)
 
 
