@@ -143,6 +143,34 @@ def test_shared_memory_is_spread_where_one_node_would_fill_up(tmp_path: Path) ->
     assert "vm.zone_reclaim_mode=0" in commands(found(tmp_path, reclaiming))
 
 
+#: A quarter of 64,000 MB and 3 % are 16,480 MB; with 16 MB of WAL buffers, 112 kB for each of some
+#: 120 connections and workers, and 20 MB, 16,529 MB of shared memory.
+@pytest.mark.parametrize(
+    ("kilobytes", "others", "reserved", "command"),
+    [
+        (2048, 0, 0, "vm.nr_hugepages=8265"),
+        (2048, 4000, 4244, "vm.nr_hugepages=12265"),  # 244 are free
+        (2048, 4000, 12_265, None),
+        (524_288, 0, 0, "vm.nr_hugepages=33"),  # 64-bit ARM with pages of 64 kB
+        (1_048_576, 0, 0, "vm.nr_hugepages=17"),
+    ],
+)
+def test_huge_pages_are_counted_in_the_machines_size_and_beside_those_of_others(
+    tmp_path: Path, kilobytes: int, others: int, reserved: int, command: str | None
+) -> None:
+    counts = {"HugePages_Total": reserved, "HugePages_Free": reserved - others}
+    info = FILES["/proc/meminfo"].replace("2048 kB", f"{kilobytes} kB")
+    for name, number in counts.items():
+        info = info.replace(f"{name}: 0", f"{name}: {number}")
+    taken = found(tmp_path, {"/proc/meminfo": info}, connections=97, memory="64000MB")
+    if command is None:
+        assert "nr_hugepages" not in commands(taken)
+        return
+    step = the_step(taken, f"{command} ")
+    assert step.now == f"{reserved} reserved"
+    assert (f"beside the {others} that others use" in step.purpose) == bool(others)
+
+
 def test_pages_of_a_gigabyte_are_offered_on_large_machines() -> None:
     """A quarter of 512 GB and 3 % are 131.84 GB, with 0.1 GB for locks and WAL: 132 pages."""
     large = mrtuner.tune(memory="512GB", cpus=64, storage="nvme", postgres=18)

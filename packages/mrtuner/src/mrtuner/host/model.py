@@ -19,6 +19,16 @@ class HugePages:
     transparent: str | None  # always, madvise, never
     committed: int = 0  # pages promised to a process that has not touched them yet
 
+    @property
+    def used(self) -> int:
+        """Pages that somebody has, or was promised."""
+        return self.reserved - self.free + self.committed
+
+    @property
+    def unclaimed(self) -> int:
+        """Pages that are there for whoever asks."""
+        return max(0, self.free - self.committed)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtualMemory:

@@ -40,8 +40,6 @@ AUXILIARY: Final = 10
 AUXILIARY_MEMORY: Final = 16 * MiB
 #: I/O workers among the auxiliary processes: the default of 18.
 USUAL_IO_WORKERS: Final = 3
-#: Linux's size on x86-64, and on arm64 with 4 kB pages.
-HUGE_PAGE: Final = 2 * MiB
 #: A page-table entry takes 8 bytes for each 4 kB page that a process has touched.
 #: Source: x86-64 and arm64, four levels with 4 kB pages; the upper levels add a 512th of it.
 PAGE_TABLE_SHARE: Final = 512

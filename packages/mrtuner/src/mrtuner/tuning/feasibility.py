@@ -15,7 +15,6 @@ from mrtuner.formula.rds_formula import is_formula, parse
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.budget import (
     DEFAULT_WORK_MEM,
-    HUGE_PAGE,
     LEAST_WORK_MEM,
     Budget,
     Chosen,
@@ -238,7 +237,8 @@ def _more(situation: Situation) -> str:
     ways = []
     reserved = with_huge_pages(situation)
     if reserved and reserved.holds and reserved.budget:
-        pages, left = pages_for(reserved.budget), pretty_bytes(reserved.work_mem)
+        pages = pages_for(reserved.budget, situation.huge_page)
+        left = pretty_bytes(reserved.work_mem)
         ways.append(
             f"reserve {pages} huge pages and use --huge-pages (work_mem can then be {left})"
         )
@@ -282,9 +282,9 @@ def if_all_sorted(situation: Situation, solution: Solution) -> Budget | None:
     return _budget(situation, solution.chosen, None)
 
 
-def pages_for(budget: Budget) -> int:
-    """The number of 2 MB huge pages that hold a budget's shared memory."""
-    return -(-budget.shared // HUGE_PAGE)
+def pages_for(budget: Budget, size: Bytes) -> int:
+    """The number of huge pages of this size that hold a budget's shared memory."""
+    return -(-budget.shared // size)
 
 
 def most_sessions_with(situation: Situation, buffers: Bytes, below: int) -> int:

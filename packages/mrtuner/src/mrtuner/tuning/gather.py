@@ -14,6 +14,7 @@ from mrtuner.tuning.advice import Input, Level, Notice
 from mrtuner.tuning.budget import shared_bound
 from mrtuner.tuning.observed import observed, too_short
 from mrtuner.tuning.situation import (
+    HUGE_PAGE,
     Clock,
     Connections,
     Cpus,
@@ -208,6 +209,7 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
         clock=Clock(host.clock.value) if host and host.clock else None,
         io_uring=host.io_uring.value if host and host.io_uring else None,
         huge_pages=huge_pages,
+        huge_page=_page_size(host, server),
         ceiling=said.ceiling or usual_ceiling(workload),
         lower=said.lower,
         **observed(server, said.seen),
@@ -287,9 +289,11 @@ def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePa
     if said.huge_pages is False:
         return None
     pages = host.huge_pages.value if host and host.huge_pages else None
+    if pages and _page_size(host, server) != pages.size:
+        pages = None  # others than the server asks for
     if said.huge_pages and (server is None or pages is None):
         return HugePages(None, "--huge-pages")  # nothing here shows whether they are reserved
-    unclaimed = max(0, pages.free - pages.committed) * pages.size if pages else 0
+    unclaimed = pages.unclaimed * pages.size if pages else 0
     if server is None:
         if not pages or not host or not host.huge_pages or not unclaimed:
             return None
@@ -299,6 +303,14 @@ def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePa
     if said.huge_pages and own + unclaimed:
         return HugePages(Bytes(own + unclaimed), proof or "/proc/meminfo: free huge pages")
     return HugePages(Bytes(own + unclaimed), proof) if proof and own else None
+
+
+def _page_size(host: Host | None, server: Server | None) -> Bytes:
+    """The size of the huge pages that the server asks for: its own, or the machine's."""
+    own = server.text("huge_page_size") if server else None
+    if own and int(own):
+        return Bytes(int(own) * KiB)
+    return host.huge_pages.value.size if host and host.huge_pages else HUGE_PAGE
 
 
 def _believed(said: Flags, found: HugePages | None, server: Server | None) -> Iterator[Notice]:
@@ -328,8 +340,8 @@ def _in_force(server: Server, pages: Reserved | None) -> str | None:
         return "huge_pages = on: the server would not have started without them"
     buffers = _size_of(server, "shared_buffers")
     if wanted == "try" and pages and buffers:
-        used = (pages.reserved - pages.free + pages.committed) * pages.size
-        return "/proc/meminfo: as many in use as shared buffers need" if used >= buffers else None
+        enough = pages.used * pages.size >= buffers
+        return "/proc/meminfo: as many in use as shared buffers need" if enough else None
     return None
 
 

@@ -13,12 +13,12 @@ from mrtuner.inputs import Workload
 from mrtuner.tuning.advice import ManualStep
 from mrtuner.tuning.budget import Budget, Chosen
 from mrtuner.tuning.feasibility import Solution, pages_for
-from mrtuner.tuning.situation import Situation
+from mrtuner.tuning.situation import HUGE_PAGE, Situation
 from mrtuner.units import GiB, MiB, pretty_bytes
 from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
-    from mrtuner.host.model import Host, VirtualMemory
+    from mrtuner.host.model import Host, HugePages, VirtualMemory
     from mrtuner.postgres.model import Server
 
 #: From this size on, 1 GB pages save a level of the page tables compared with 2 MB ones.
@@ -69,7 +69,7 @@ def reserve_huge_pages(
     host: Host | None,
     with_them: Solution | None,
 ) -> Iterator[ManualStep]:
-    """Huge pages to reserve for shared memory: 2 MB, or 1 GB if it is very large."""
+    """Huge pages to reserve for shared memory: the machine's, or 1 GB if it is very large."""
     gain = _gain(chosen, budget, with_them)
     if with_them is not None:
         budget = with_them.budget
@@ -78,25 +78,38 @@ def reserve_huge_pages(
     proved = situation.huge_pages
     if proved and proved.covers is not None and proved.hold(budget.shared):
         return
-    pages = pages_for(budget)
-    reserved = host.huge_pages.value.reserved if host and host.huge_pages else None
-    if reserved is not None and reserved >= pages:
+    found = host.huge_pages.value if host and host.huge_pages else None
+    size = found.size if found else HUGE_PAGE
+    if situation.huge_page != size:  # huge_page_size: the kernel's command line reserves them
         return
-    commands = [f"sysctl -w vm.nr_hugepages={pages}{KEEP}"]
+    pages, others = pages_for(budget, size), _of_others(situation, found)
+    if found and found.reserved >= pages + others:
+        return
+    commands = [f"sysctl -w vm.nr_hugepages={pages + others}{KEEP}"]
     if situation.major >= 15:
         commands.append(
             'postgres -D "$PGDATA" -C shared_memory_size_in_huge_pages  # the exact '
             "number; stop the server first"
         )
+    besides = f" beside the {others} that others use" if others else ""
     yield ManualStep(
-        f"reserve {pages} huge pages of 2 MB for shared memory, so that huge_pages = try "
-        f"takes effect{gain}",
+        f"reserve {pages} huge pages of {pretty_bytes(size)} for shared memory{besides}, so that "
+        f"huge_pages = try takes effect{gain}",
         tuple(commands),
-        now="" if reserved is None else f"{reserved} reserved",
+        now="" if found is None else f"{found.reserved} reserved",
         risk="nothing else can use reserved memory, even while the server is down",
     )
-    if situation.major >= 14 and budget.shared >= LARGE_SHARED:
+    if situation.major >= 14 and budget.shared >= LARGE_SHARED and size < GiB:
         yield _huge_pages_of_1_gb(budget, host)
+
+
+def _of_others(situation: Situation, pages: HugePages | None) -> int:
+    """Pages in use that are not proved to be the server's: the sysctl sets the sum of all."""
+    if pages is None:
+        return 0
+    proved = situation.huge_pages.covers if situation.huge_pages else None
+    own = (proved or 0) // pages.size - pages.unclaimed
+    return max(0, pages.used - max(0, own))
 
 
 def _gain(chosen: Chosen, budget: Budget | None, with_them: Solution | None) -> str:

@@ -135,8 +135,8 @@ def _page_tables(
     if reserved.budget and reserved.holds and "huge_pages" not in situation.fixed:
         left = pretty_bytes(reserved.work_mem)
         ways.append(
-            f"reserve {pages_for(reserved.budget)} huge pages and use --huge-pages (gives "
-            f"{pretty_bytes(full)} of shared_buffers, {left} of work_mem)"
+            f"reserve {pages_for(reserved.budget, situation.huge_page)} huge pages and use "
+            f"--huge-pages (gives {pretty_bytes(full)} of shared_buffers, {left} of work_mem)"
         )
     if held < full:
         fewer = most_sessions_with(situation, Bytes(full), sessions)

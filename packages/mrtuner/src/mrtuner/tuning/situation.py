@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.inputs import Storage, Workload
-from mrtuner.units import Bytes, GiB, pretty_duration
+from mrtuner.units import Bytes, GiB, MiB, pretty_duration
 
 if TYPE_CHECKING:
     from mrtuner.host.model import IoUring
@@ -35,6 +35,8 @@ FEW_REQUESTS: Final = 6000
 #: another waits for storage or a lock.
 ACTIVE_A_CPU: Final = 2
 LEAST_ACTIVE: Final = 4
+#: Linux's huge pages on x86-64, and on arm64 with pages of 4 kB; with 64 kB they have 512 MB.
+HUGE_PAGE: Final = Bytes(2 * MiB)
 
 
 def usual_ceiling(workload: Workload) -> float:
@@ -375,6 +377,7 @@ class Situation:
     io_uring: IoUring | None = None
     window: Window | None = None  # of the counters below; those that it cannot support are None
     huge_pages: HugePages | None = None  # None: not proved, so page tables count
+    huge_page: Bytes = HUGE_PAGE  # the size of those that the server asks for
     wal: Wal | None = None
     spills: Spills | None = None
     dead_rows: DeadRows | None = None
