@@ -108,6 +108,12 @@ def test_overcommit_is_offered_with_a_ratio_that_leaves_room(tmp_path: Path) -> 
     # 64,000,000 kB are promised already, beyond nine tenths of 65,536,000 kB and 2 GB of swap.
     promised = FILES["/proc/meminfo"].replace("Committed_AS: 8192000", "Committed_AS: 64000000")
     assert "overcommit" not in commands(found(tmp_path, {"/proc/meminfo": promised}))
+    # Half of it in huge pages leave 32,768,000 kB: 9/10 of them and the swap are 31,588,352 kB.
+    for promise, offered in ((31_588_352, True), (31_588_353, False)):
+        half = FILES["/proc/meminfo"].replace("HugePages_Total: 0", "HugePages_Total: 16000")
+        half = half.replace("Committed_AS: 8192000", f"Committed_AS: {promise}")
+        taken = found(tmp_path, {"/proc/meminfo": half}, memory="16GB")
+        assert ("overcommit" in commands(taken)) == offered
     # A cgroup's limit kills, whatever the kernel promises.
     limited = {
         "/proc/self/cgroup": "0::/pod",

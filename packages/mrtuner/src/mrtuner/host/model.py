@@ -83,6 +83,12 @@ class Host:
     volume_bandwidth: Fact[Bytes] | None = None
     missing: tuple[Missing, ...] = ()
 
+    @property
+    def in_huge_pages(self) -> Bytes:
+        """Memory that is reserved as huge pages, of the default size and of 1 GB."""
+        sizes = {GiB, self.huge_pages.value.size} if self.huge_pages else {GiB}
+        return Bytes(sum(size * (self.reserved(size) or 0) for size in sizes))
+
     def reserved(self, size: int) -> int | None:
         """Huge pages of this size [bytes] that are reserved; None: not known."""
         if self.huge_pages and self.huge_pages.value.size == size:

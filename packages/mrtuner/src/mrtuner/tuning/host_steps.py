@@ -55,7 +55,7 @@ def steps(
     if not chosen.plain.get("backend_flush_after"):  # which limits the same writes
         yield from dirty_pages(situation, vm)
     if vm and situation.workload is not Workload.DESKTOP:
-        yield from overcommit(vm, host)
+        yield from overcommit(vm, host, budget)
         yield from swapping(vm, host)
         yield from transparent_huge_pages(host)
         yield from numa(vm, budget)
@@ -178,18 +178,22 @@ def _a_second_of_writing(situation: Situation) -> int:
     return max(64 * MiB, min(DIRTY * 4, known.bandwidth // MiB * MiB))
 
 
-def overcommit(vm: VirtualMemory, host: Host | None) -> Iterator[ManualStep]:
+def overcommit(
+    vm: VirtualMemory, host: Host | None, budget: Budget | None
+) -> Iterator[ManualStep]:
     """Advise strict overcommit, on a machine that PostgreSQL has to itself.
 
     Not inside a cgroup with a memory limit, where the limit kills processes anyway; nor if more is
-    already committed, since programs would fail. Source: PostgreSQL documentation, Linux Memory
-    Overcommit.
+    already committed, since programs would fail. The limit is a share of the memory that is not in
+    huge pages; shared memory may be in them soon. Source: PostgreSQL documentation, Linux Memory
+    Overcommit; the kernel's Documentation/filesystems/proc.rst, CommitLimit.
     """
     if vm.overcommit_memory in {None, 2} or vm.ram is None or vm.committed is None:
         return
     swap = host.swap.value if host and host.swap else 0
     limited = host is not None and host.memory is not None and host.memory.value < vm.ram
-    if limited or vm.committed > vm.ram * COMMIT // 100 + swap:
+    huge = max(host.in_huge_pages if host else 0, budget.shared if budget else 0)
+    if limited or vm.committed > (vm.ram - huge) * COMMIT // 100 + swap:
         return
     yield ManualStep(
         "let the kernel refuse memory that it does not have, so that a statement fails "
@@ -198,8 +202,8 @@ def overcommit(vm: VirtualMemory, host: Host | None) -> Iterator[ManualStep]:
         (f"sysctl -w vm.overcommit_ratio={COMMIT} vm.overcommit_memory=2{KEEP}",),
         now=f"vm.overcommit_memory = {vm.overcommit_memory}, {pretty_bytes(vm.committed)} of "
         f"{pretty_bytes(vm.ram)} committed",
-        risk="programs that reserve more memory than they use may not start; huge pages do not "
-        "count towards the limit",
+        risk="programs that reserve more memory than they use may not start; huge pages that are "
+        "reserved later lower the limit",
     )
 
 
