@@ -132,7 +132,10 @@ def test_our_sessions_own_work_mem_is_not_taken_for_the_servers() -> None:
 
 @pytest.mark.parametrize(
     ("free", "expected"),
-    [(0, None), (100, HugePages(Bytes(200 * MIB), "/proc/meminfo: free huge pages"))],
+    [
+        (0, None),
+        (100, HugePages(Bytes(200 * MIB), "/proc/meminfo: free huge pages", Bytes(200 * MIB))),
+    ],
 )
 def test_huge_pages_are_believed_only_as_far_as_they_are_free(
     free: int, expected: HugePages | None

@@ -13,6 +13,7 @@ import mrtuner
 from mrtuner.errors import BadValue, DoesNotFit
 from mrtuner.facts import Fact
 from mrtuner.host.model import HugePages as Reserved
+from mrtuner.host.model import VirtualMemory
 from mrtuner.tuning import gather
 from mrtuner.tuning.feasibility import refuse_overflow, solve, what_must_give
 from mrtuner.tuning.situation import Connections, HugePages, Memory, Seen
@@ -211,9 +212,46 @@ def test_pages_that_hold_the_buffers_of_today_prove_nothing_for_larger_ones() ->
     assert budget.page_tables > 0
 
 
+def test_reserved_pages_that_hold_no_shared_memory_are_lost_for_sorts() -> None:
+    """12 GB of 16 are reserved, and shared memory takes a third of them; 1 GB is too little for it,
+    so that the server starts without.
+    """
+    sixteen: dict[str, Any] = {"memory": Memory(Bytes(16 * GIB))}
+    for reserved, held in ((12 * GIB, True), (GIB, False)):
+        pages = HugePages(Bytes(reserved), "test", Bytes(reserved))
+        solution = solve(live(**sixteen, huge_pages=pages))
+        assert solution.budget is not None
+        (lost,) = [part for part in solution.budget.parts if part.name == "huge pages"]
+        assert lost.size == reserved - (solution.budget.shared if held else 0)
+        assert solution.budget.fits
+    enough = solve(live(**sixteen, huge_pages=HugePages(Bytes(12 * GIB), "test"))).budget
+    assert enough is not None
+    assert "huge pages" not in {part.name for part in enough.parts}
+
+
+@pytest.mark.parametrize(
+    ("status", "ram", "memory"),
+    [
+        ("off", 64, 64 * GIB - 6000 * MIB),  # no page is ours
+        ("on", 64, 64 * GIB),  # 4266 MB are ours, and 1734 unclaimed
+        ("off", 128, 64 * GIB),  # a cgroup allows 64 GB beside them
+    ],
+)
+def test_memory_in_pages_that_are_not_ours_does_not_count(
+    status: str, ram: int, memory: int
+) -> None:
+    where = replace(
+        machine(3000, 900), vm=Fact(VirtualMemory(ram=Bytes(ram * GIB)), "/proc/sys/vm")
+    )
+    gathered = gather.live(gather.Flags(), running(status), where)
+    assert gathered.situation.memory == Memory(Bytes(memory))
+    (given,) = [one for one in gathered.given if one.name == "memory"]
+    assert ("5.86 GB of huge pages" in given.source) == (memory < 64 * GIB)
+
+
 def test_free_huge_pages_of_this_machine_count_for_a_server_to_come() -> None:
     found = gather.this_machine(gather.Flags(), machine(3000, 2500, 500)).situation.huge_pages
-    assert found == HugePages(Bytes(4000 * MIB), "/proc/meminfo")
+    assert found == HugePages(Bytes(4000 * MIB), "/proc/meminfo", Bytes(4000 * MIB))
     assert gather.this_machine(gather.Flags(), machine(0, 0)).situation.huge_pages is None
 
 

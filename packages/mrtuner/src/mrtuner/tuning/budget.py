@@ -3,8 +3,9 @@
 The worst case is shared memory, every connection running its sorts and hashes at the same
 moment, every parallel worker doing the same, every autovacuum worker and one maintenance
 command at their limits, each process's own overhead, and the page tables of every process that
-has touched all of shared memory, unless huge pages are proved to hold it. Each part is an
-expression, so the same sum is a number for one machine and a formula for a family of them.
+has touched all of shared memory, unless huge pages are proved to hold it. Huge pages beyond it, or
+too few for it, are lost. Each part is an expression, so the same sum is a number for one machine
+and a formula for a family of them.
 
 If the number of simultaneously active sessions is given, only those sort.
 
@@ -218,7 +219,14 @@ def fixed_parts(chosen: Chosen, major: int, huge_pages: HugePages | None = None)
             "one operation with maintenance_work_mem",
         ),
     ]
-    if not covered(chosen, huge_pages):
+    held = covered(chosen, huge_pages)
+    if huge_pages and huge_pages.reserved:
+        idle = huge_pages.reserved
+        idle -= _shared(chosen.settled()).evaluate({}) if held else 0
+        if idle > 0:
+            how = "reserved, and shared memory is not in them: nothing else can be"
+            parts.append(Part("huge pages", as_expr(idle), how))
+    if not held:
         touching = processes + AUXILIARY
         how = f"{touching} processes that touched all of shared memory, without huge pages"
         parts.insert(1, Part(PAGE_TABLES, shared.expr * Fraction(touching, PAGE_TABLE_SHARE), how))

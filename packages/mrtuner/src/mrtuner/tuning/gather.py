@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
@@ -132,11 +132,10 @@ class _Collector:
             return found.value
         return None
 
-    def huge_pages(self, found: HugePages | None) -> HugePages | None:
+    def huge_pages(self, found: HugePages | None) -> None:
         if found is not None:
             size = "all of shared memory" if found.covers is None else pretty_bytes(found.covers)
             self.given.append(Input("huge pages", size, found.source))
-        return found
 
     def assume(self, name: str, value: T) -> T:
         """Return the default for a value that was not given, and record it."""
@@ -176,7 +175,8 @@ def live(said: Flags, server: Server, host: Host | None) -> Gathered:
 
 def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
     collect = _Collector()
-    memory = collect.pick("memory", said.memory, host.memory if host else None)
+    huge_pages = _huge_pages(said, host, server)
+    memory = collect.pick("memory", said.memory, _memory(host, huge_pages))
     cpus = collect.pick("cpus", said.cpus, host.cpus if host else None)
     storage = collect.pick("storage", said.storage, host.storage if host else None)
     size = collect.pick("disk", said.disk, host.disk_size if host else None)
@@ -191,7 +191,7 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
     workload = collect.pick("workload", said.workload, None)
     workload = workload or collect.assume("workload", Workload.MIXED)
     collect.pick("active", said.active, None)
-    huge_pages = collect.huge_pages(_huge_pages(said, host, server))
+    collect.huge_pages(huge_pages)
     connections = _connections(said, server)
     situation = Situation(
         major=major,
@@ -284,8 +284,35 @@ def _lower_ceiling(situation: Situation) -> Iterator[Notice]:
         )
 
 
+def _memory(host: Host | None, found: HugePages | None) -> Fact[Bytes] | None:
+    """The memory without huge pages that are not the server's: it can use them for nothing else."""
+    memory = host.memory if host else None
+    if host is None or memory is None or (found and found.covers is None):
+        return memory
+    lost = host.in_huge_pages - ((found.covers or 0) if found else 0)
+    ram = host.vm.value.ram if host.vm else None
+    left = (ram or memory.value) - lost
+    if lost <= 0 or left >= memory.value:
+        return memory
+    without = f"without {pretty_bytes(lost)} of huge pages that the server does not use"
+    return Fact(Bytes(left), f"{memory.source}, {without}")
+
+
+def _limited(host: Host) -> bool:
+    """Whether a cgroup allows less memory than there is; huge pages do not count against that."""
+    ram = host.vm.value.ram if host.vm else None
+    return bool(ram and host.memory and host.memory.value < ram)
+
+
 def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePages | None:
     """Return what huge pages are proved to hold; None without proof: page tables then count."""
+    found = _proved(said, host, server)
+    if found is None or found.covers is None or host is None or _limited(host):
+        return found
+    return replace(found, reserved=Bytes(min(found.covers, host.in_huge_pages)))
+
+
+def _proved(said: Flags, host: Host | None, server: Server | None) -> HugePages | None:
     if said.huge_pages is False:
         return None
     pages = host.huge_pages.value if host and host.huge_pages else None
