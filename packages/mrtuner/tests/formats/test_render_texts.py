@@ -143,19 +143,20 @@ def test_patroni_and_its_operators_tell_the_order_of_restarts() -> None:
         assert "stored once for the primary" not in render(format, [line("jit", "off")])
 
 
-MANAGED = ("patroni", "cloudnativepg", "crunchy", "zalando", "cloudsql", "cloudsql-terraform",
-           "azure", "azure-terraform")  # fmt: skip
+MANAGED = ("patroni", "cloudnativepg", "crunchy", "zalando")
+WITH_REPLICAS = ("cloudsql", "cloudsql-terraform", "azure", "azure-terraform")
 
 
 @pytest.mark.parametrize("format", NAMES)
 def test_only_where_nobody_orders_them_standbys_come_first(format: str) -> None:
     """Once, beside the title, so in every notation that has comments."""
     given = [line("max_connections", "200"), line("max_wal_senders", "20"), SHARED_BUFFERS]
-    note = "If max_connections and max_wal_senders rise, change and restart standbys before their"
+    standbys = "read replicas" if format in WITH_REPLICAS else "standbys"
+    note = f"If max_connections and max_wal_senders rise, change and restart {standbys} before"
     found = " ".join(render(format, given, title="16 GB").replace("\\", "").split("\n# "))
     assert found.count(note) == (format not in MANAGED)
     assert found.count("; if they fall, the primary first.") == (format not in MANAGED)
-    assert "standbys before their" not in render(format, [SHARED_BUFFERS])
+    assert f"{standbys} before" not in render(format, [SHARED_BUFFERS])
 
 
 def test_a_file_for_a_container_has_one_full_stop_after_each_sentence() -> None:

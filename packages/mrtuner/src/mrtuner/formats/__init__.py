@@ -46,7 +46,7 @@ def render(format: str, lines: Sequence[Line], *, title: str = "") -> str:
     taken = [line for line in checked(lines) if chosen.conditional or not line.condition]
     notes = [title, *_left_out(line for line in lines if line not in taken)]
     if not chosen.orders_standbys:
-        notes.append(_standbys_first(taken))
+        notes.append(_standbys_first(taken, chosen.standbys))
     return chosen.write(taken, ". ".join(note for note in notes if note))
 
 
@@ -59,7 +59,7 @@ def _left_out(lines: Iterable[Line]) -> Iterator[str]:
         yield f"Left out: {enumerated(settings)}. {condition}"
 
 
-def _standbys_first(lines: Sequence[Line]) -> str:
+def _standbys_first(lines: Sequence[Line], standbys: str) -> str:
     """Return the order for what must not be lower on a standby than on its primary; "" if none.
 
     Where it is, replay pauses (before 14 the standby stops), and it does not start.
@@ -69,7 +69,7 @@ def _standbys_first(lines: Sequence[Line]) -> str:
         return ""
     rise, fall = ("rises", "falls") if len(names) == 1 else ("rise", "fall")
     return (
-        f"If {enumerated(names)} {rise}, change and restart standbys before their primary; "
+        f"If {enumerated(names)} {rise}, change and restart {standbys} before their primary; "
         f"if {'it' if len(names) == 1 else 'they'} {fall}, the primary first."
     )
 

@@ -90,5 +90,5 @@ def _option(words: list[str], *names: str) -> str:
 
 FORMAT = Format(
     name="azure", summary="Azure flexible server: a script of az calls",
-    write=write, read=read, orders_standbys=True, linux=True,
+    write=write, read=read, standbys=managed.REPLICAS, linux=True,
 )  # fmt: skip

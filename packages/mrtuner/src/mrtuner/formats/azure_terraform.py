@@ -54,5 +54,5 @@ def read(text: str) -> dict[str, str]:
 
 FORMAT = Format(
     name="azure-terraform", summary="Azure flexible server: Terraform resources",
-    write=write, read=read, orders_standbys=True, linux=True,
+    write=write, read=read, standbys=managed.REPLICAS, linux=True,
 )  # fmt: skip

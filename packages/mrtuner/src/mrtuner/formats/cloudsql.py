@@ -87,5 +87,5 @@ def _pair(text: str) -> tuple[str, str]:
 
 FORMAT = Format(
     name="cloudsql", summary="Cloud SQL: a script of gcloud, with --database-flags",
-    write=write, read=read, orders_standbys=True, linux=True,
+    write=write, read=read, standbys=managed.REPLICAS, linux=True,
 )  # fmt: skip

@@ -48,5 +48,5 @@ def read(text: str) -> dict[str, str]:
 
 FORMAT = Format(
     name="cloudsql-terraform", summary="Cloud SQL: database_flags of a Terraform resource",
-    write=write, read=read, orders_standbys=True, linux=True,
+    write=write, read=read, standbys=managed.REPLICAS, linux=True,
 )  # fmt: skip

@@ -54,6 +54,7 @@ class Format:
     container: bool = False  # for servers on Linux, on volumes that MrTuner cannot see
     linux: bool = False  # for servers that run on Linux
     orders_standbys: bool = False  # what applies it gives standbys their settings in time
+    standbys: str = "standbys"  # the servers that somebody has to set, by the platform's name
 
 
 def checked(lines: Sequence[Line]) -> Sequence[Line]:

@@ -17,6 +17,9 @@ from mrtuner.catalog.platforms import Platform, newest
 from mrtuner.errors import BadValue
 from mrtuner.formats.line import Line, items, listing
 
+#: The service gives its own standbys their settings; a read replica is a server of its own.
+#: Sources: Azure, Read replicas, Server parameters; Cloud SQL, Configure database flags.
+REPLICAS: Final = "read replicas"
 #: A quoted HCL template without escapes and interpolations.
 _TEXT: Final = r'"([^"\\$%\n]*)"'
 
