@@ -252,6 +252,16 @@ def test_a_real_server_whose_volume_is_out_of_sight_keeps_what_somebody_set(
     assert tune_server(server, known)["max_wal_size"].value == "16GB"
 
 
+def test_a_real_servers_vacuum_keeps_the_memory_that_somebody_gave_it(
+    new_cluster: NewCluster,
+) -> None:
+    """With a 64th of 32 GB, a table with 150 million dead rows took another pass."""
+    cluster = new_cluster(15, {"maintenance_work_mem": "2GB"})
+    server = replace(server_of(cluster), local_pid=None)
+    item = tune_server(server, Flags(memory=Bytes(32 * GIB)))["autovacuum_work_mem"]
+    assert (item.changes, item.value) == (False, "-1")
+
+
 def test_reads_ahead_end_where_a_real_server_of_18_does(new_cluster: NewCluster) -> None:
     """The server computes io_max_concurrency at start, and no more reads can be in flight."""
     cluster = new_cluster(18)

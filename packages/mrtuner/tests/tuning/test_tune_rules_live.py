@@ -484,6 +484,28 @@ def test_the_background_writer_is_let_loose_where_it_was_held_back(
     assert answer("bgwriter_lru_maxpages", situation) == expected
 
 
+@pytest.mark.parametrize(
+    ("major", "gigabytes", "own", "expected"),
+    [
+        (14, 32, 2048, ("keep", "-1")),  # a vacuum takes 1 GB of it; a 64th of memory is 512 MB
+        (16, 32, 513, ("keep", "-1")),
+        (16, 32, 512, ("change", "512MB")),  # no less
+        (14, 32, 128, ("change", "512MB")),  # more
+        (14, 32, 64, ("change", "512MB")),  # nobody's
+        (14, 2, 1024, ("change", "32MB")),  # three workers with 1 GB each do not fit into 2 GB
+        (17, 32, 2048, ("change", "256MB")),  # dead rows take less memory since
+    ],
+)
+def test_a_vacuum_goes_on_following_the_memory_that_somebody_gave_it(
+    major: int, gigabytes: int, own: int, expected: tuple[str, str]
+) -> None:
+    running = {"maintenance_work_mem": str(own * 1024)}
+    situation = live(running, major, memory=Memory(Bytes(gigabytes * GIB)))
+    assert answer("autovacuum_work_mem", situation) == expected
+    apart = live(running | {"autovacuum_work_mem": "131072"}, major)  # its own, 128 MB
+    assert answer("autovacuum_work_mem", apart)[0] == "change"
+
+
 # --- the server's own values
 
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
 from mrtuner.formula.expression import CPUS, MEMORY, greatest, least
 from mrtuner.inputs import Workload
-from mrtuner.tuning.budget import SPARED, Chosen, limited
+from mrtuner.tuning.budget import (
+    ENOUGH,
+    SPARED,
+    VACUUM_CAP,
+    Chosen,
+    consumers,
+    limited,
+    room_for_sessions,
+)
 from mrtuner.tuning.situation import (
     Commits,
     Data,
@@ -18,7 +27,7 @@ from mrtuner.tuning.situation import (
     Throughput,
 )
 from mrtuner.tuning.verdict import Basis, Change, Keep, OwnValue, Verdict, rule
-from mrtuner.units import PAGE, GiB, MiB, pretty_bytes
+from mrtuner.units import PAGE, GiB, KiB, MiB, pretty_bytes
 
 DOC = "documentation: Vacuuming, Automatic Vacuuming"
 MEMORY_DOC = "documentation: Resource Consumption, Memory"
@@ -27,6 +36,8 @@ MEMORY_DOC = "documentation: Resource Consumption, Memory"
 USUAL_COST_LIMIT = 200
 USUAL_WORKERS = 3
 MOST_WORKERS = 8
+#: The server's default of maintenance_work_mem, which is nobody's choice.
+USUAL_MAINTENANCE = 64 * MiB
 MOST_COST_LIMIT = 10_000
 #: The limit if only dead rows call for a faster vacuum and the storage's capacity is unknown.
 MOST_FOR_DEAD_ROWS = 2000
@@ -89,16 +100,35 @@ def maintenance_work_mem_by_memory(workload: Workload) -> Verdict:
     source=MEMORY_DOC + "; release notes 17: dead row pointers in a radix tree",
     risk="if too low, a vacuum scans indexes more than once",
 )
-def autovacuum_work_mem_by_budget(situation: Situation) -> Verdict:
+def autovacuum_work_mem_by_budget(situation: Situation, chosen: Chosen) -> Verdict:
     """A sixty-fourth of memory. At most 256 MB from 17 on, where dead rows take little memory; at
     most 1 GB before, where each takes 6 bytes. It is set apart from maintenance_work_mem, since
-    every worker may take it.
+    every worker may take it. Before 17 it goes on following a larger maintenance_work_mem that
+    somebody set, if that leaves each session 8 MB.
     """
-    most = 256 * MiB if situation.major >= 17 else GiB
-    return Change(
-        greatest(2 * MiB, least(MEMORY / 64, most)),
-        f"every worker may use it; more than {pretty_bytes(most)} is rarely used",
-    )
+    most = 256 * MiB if situation.major >= 17 else VACUUM_CAP
+    to = greatest(2 * MiB, least(MEMORY / 64, most))
+    if situation.memory and situation.major < 17:
+        own = _followed(situation)
+        if own > to.evaluate(situation.machine) and _may_follow(situation, chosen):
+            return Keep("it follows your maintenance_work_mem, and memory suffices")
+    return Change(to, f"every worker may use it; more than {pretty_bytes(most)} is rarely used")
+
+
+def _followed(situation: Situation) -> int:
+    """What a vacuum takes [bytes] of the maintenance_work_mem that a person set; 0: it does not."""
+    own = int(situation.running.get("maintenance_work_mem", 0)) * KiB
+    follows = situation.running.get("autovacuum_work_mem") == "-1"
+    by_person = situation.chosen_by_person("maintenance_work_mem") and own != USUAL_MAINTENANCE
+    return min(own, VACUUM_CAP) if follows and by_person else 0
+
+
+def _may_follow(situation: Situation, chosen: Chosen) -> bool:
+    """Whether all workers with maintenance_work_mem leave enough for the sessions' sorts."""
+    follows = replace(chosen, plain={**chosen.plain, "autovacuum_work_mem": -1})
+    room = room_for_sessions(follows, situation.major, situation.ceiling, situation.huge_pages)
+    sorts = consumers(follows, situation.workload, situation.connections.active) * ENOUGH
+    return room.evaluate(situation.machine) >= sorts
 
 
 @rule("autovacuum_max_parallel_workers", source=DOC + "; release notes 19", risk="none")
