@@ -28,6 +28,9 @@ SETTINGS = {
 }  # fmt: skip
 
 
+TEXTS = {3: "SELECT text FROM t ORDER BY 1", 4: "-- nightly\ncreate unique index on t (a)"}
+
+
 def settings(values: dict[str, str]) -> Any:
     rows = [
         of_source("settings", name=name, value=value, origin="default", pending=False)
@@ -40,7 +43,7 @@ def settings(values: dict[str, str]) -> Any:
 def written(directory: Path, *samples: Any, **more: str) -> Iterator[History]:
     with Writer(directory, built_in().values()) as writer:
         for one in (settings(SETTINGS | more), *samples):
-            writer.commit([batch(one)])
+            writer.commit([batch(one, texts=TEXTS)])
     with open_history(directory) as history:
         yield history
 
@@ -72,11 +75,14 @@ def statement(query: int, role: str, **counted: float) -> dict[str, Any]:
 
 
 def statements() -> Iterator[Any]:
-    """One spends 0.3 s of its second compiling; two of `report` write 200 and 60 blocks."""
+    """One spends 0.3 s of its second compiling; two of `report` write 200 and 60 blocks, and the
+    build of an index 9,000, which work_mem would not save.
+    """
     ran = [
         statement(1, "web", calls=10, exec_ms=1000.0, jit_ms=300.0),
         statement(2, "report", calls=2, exec_ms=9000.0, jit_ms=0.0, temp_blocks_written=200),
         statement(3, "report", calls=1, exec_ms=9000.0, jit_ms=0.0, temp_blocks_written=60),
+        statement(4, "report", calls=1, exec_ms=9000.0, jit_ms=0.0, temp_blocks_written=9000),
     ]
     yield of("statements", 0)
     yield of("statements", 60, *ran)

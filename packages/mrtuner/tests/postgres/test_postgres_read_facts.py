@@ -180,8 +180,14 @@ def test_temporary_files_are_told_by_role(each_major: int, new_cluster: NewClust
         'CREATE SCHEMA "Some Place"',
         'CREATE EXTENSION pg_stat_statements SCHEMA "Some Place"',
         "CREATE TABLE filled (id int, text text)", FILL, "SET work_mem = '64kB'",
+        'GRANT CREATE ON SCHEMA public TO "Report"', 'ALTER TABLE filled OWNER TO "Report"',
         'SET ROLE "Report"', sort, sort,
+        # Its files are those of maintenance_work_mem.
+        "SET maintenance_work_mem = '1MB'", "/* nightly */ CREATE INDEX ON filled (text)",
+        "REINDEX TABLE filled",
     )  # fmt: skip
+    written = 'SELECT count(*) FROM "Some Place".pg_stat_statements WHERE temp_blks_written > 0'
+    assert sql(cluster.dsn(), written) == [(3,)]
     [spills] = server(cluster).role_spills
     assert (spills.role, spills.statements, spills.calls) == ("Report", 1, 2)
     assert spills.largest * 2 <= spills.size + 8192

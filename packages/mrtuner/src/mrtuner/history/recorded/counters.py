@@ -109,12 +109,19 @@ def _jit(history: History, about: HistoryPeriod) -> JitWork | None:
     return JitWork(calls=int(row["calls"]), running=row["running"], compiling=row["compiling"])
 
 
+_MAINTENANCE: Final = (
+    r"^(\s|--[^\n]*\n|/\*([^*]|\*+[^*/])*\*+/)*"
+    r"(create\s+(unique\s+)?index|reindex|cluster|repack|vacuum|alter\s+table)\b"
+)
+
+
 def _role_spills(
     history: History, about: HistoryPeriod, block: int, clients: int
 ) -> Iterator[RoleSpills]:
     """Yield the roles whose statements wrote temporary files, most first.
 
-    Sessions are not recorded by role, so each role is assumed to have all of them.
+    Sessions are not recorded by role, so each role is assumed to have all of them. Index builds are
+    left out, as in statements_spills.sql.
     """
     rows = history.rows(
         f"""SELECT role, count(*) AS statements, sum(calls) AS calls, sum(blocks) AS blocks,
@@ -122,8 +129,11 @@ def _role_spills(
             FROM (SELECT role, query_id, sum(calls) AS calls, sum(temp_blocks_written) AS blocks
                   FROM statements_by_hour WHERE {IN_PERIOD} AND role IS NOT NULL
                   GROUP BY role, query_id) AS s
-            WHERE blocks > 0 AND calls > 0 GROUP BY role ORDER BY blocks DESC, role""",
-        about.parameters,
+            LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
+            WHERE blocks > 0 AND calls > 0
+                  AND NOT coalesce(regexp_matches(t.text, $maintenance, 'i'), false)
+            GROUP BY role ORDER BY blocks DESC, role""",
+        about.parameters | {"maintenance": _MAINTENANCE},
     )
     for row in rows:
         yield RoleSpills(
