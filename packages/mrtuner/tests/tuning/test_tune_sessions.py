@@ -14,7 +14,8 @@ from mrtuner.errors import BadValue, DoesNotFit
 from mrtuner.facts import Fact
 from mrtuner.host.model import HugePages as Reserved
 from mrtuner.host.model import VirtualMemory
-from mrtuner.tuning import gather
+from mrtuner.inputs import Workload
+from mrtuner.tuning import gather, tune_server
 from mrtuner.tuning.feasibility import refuse_overflow, solve, what_must_give
 from mrtuner.tuning.situation import Connections, HugePages, Memory, Seen
 from mrtuner.units import Bytes
@@ -302,6 +303,27 @@ def test_sessions_seen_active_come_from_the_time_that_statements_took(
     said = gather.Flags(seen=how)
     found = gather.live(said, server(activity=activity, active=now), None).situation.connections
     assert found.seen_active == seen
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (Seen.RESET, "2 sessions active at peaks, judged by the average in 10 h since"),
+        (Seen.WATCHED, "at most 1 session was seen active at the same time"),
+    ],
+)
+def test_an_average_is_not_called_the_most_that_was_seen(how: Seen, words: str) -> None:
+    """Half a session on average is taken as two at peaks; watched, one at a time was the most."""
+    activity = replace(QUIET, window=10 * HOUR, active_ms=round(5 * HOUR * 1000))
+    settings = (setting(name, text) for name, text in live().running.items())
+    known = server(*settings, activity=activity)
+    said: dict[str, Any] = {"memory": Bytes(2 * GIB), "workload": Workload.OLTP, "seen": how}
+    tuning = tune_server(known, gather.Flags(**said))
+    assert words in texts(tuning)
+    told = tune_server(known, gather.Flags(**said, active=1))
+    assert ("--active is 1, but 2 sessions are active at peaks" in texts(told)) == (
+        how is Seen.RESET
+    )
 
 
 def test_a_server_that_counts_no_active_time_says_nothing_of_it() -> None:

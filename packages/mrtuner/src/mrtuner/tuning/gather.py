@@ -216,7 +216,7 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
     )
     gathered = Gathered(situation, collect.given, collect.notices)
     gathered.notices += [
-        *_too_few(connections), *_believed(said, huge_pages, server), *_lower_ceiling(situation),
+        *_too_few(situation), *_believed(said, huge_pages, server), *_lower_ceiling(situation),
     ]  # fmt: skip
     if situation.window and (text := too_short(situation.window)):
         gathered.notices.append(Notice(Level.INFO, text))
@@ -245,7 +245,7 @@ def _connections(said: Flags, server: Server | None) -> Connections:
 
 
 def _seen_active(server: Server, seen: Seen) -> int | None:
-    """Return the most sessions active at once; None if no watch or long window shows it.
+    """Return how many sessions are active at once; None if no watch or long window shows it.
 
     That is the most seen active, or the average that follows from the time of statements. An
     average hides peaks, which are assumed to be three times as high unless we watched under load.
@@ -259,8 +259,9 @@ def _seen_active(server: Server, seen: Seen) -> int | None:
     return max(1, peak, ceil(average))
 
 
-def _too_few(connections: Connections) -> Iterator[Notice]:
+def _too_few(situation: Situation) -> Iterator[Notice]:
     """Yield notices if more sessions, or more active ones, were seen than stated."""
+    connections = situation.connections
     wanted, seen = connections.wanted, connections.seen
     if wanted is not None and seen is not None and seen > wanted:
         text = (
@@ -269,7 +270,10 @@ def _too_few(connections: Connections) -> Iterator[Notice]:
         yield Notice(Level.WARNING, text)
     active, busy = connections.active, connections.seen_active
     if active is not None and busy is not None and busy > active:
-        text = f"--active is {active}, but {busy} sessions were seen active at the same moment"
+        seen = "were seen active at the same moment"
+        if situation.peaks_assumed:
+            seen = f"are active at peaks, judged by the average {situation.observed}"
+        text = f"--active is {active}, but {busy} sessions {seen}"
         yield Notice(Level.WARNING, text)
 
 

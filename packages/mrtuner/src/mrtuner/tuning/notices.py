@@ -23,7 +23,7 @@ from mrtuner.tuning.rules.wal import FEW
 from mrtuner.tuning.situation import Situation, Wal
 from mrtuner.tuning.suggestions import deserved
 from mrtuner.units import Bytes, MiB, pretty_bytes, pretty_duration
-from mrtuner.wording import enumerated, plural
+from mrtuner.wording import enumerated, plural, plural_was
 
 if TYPE_CHECKING:
     from mrtuner.postgres.model import Override, Server
@@ -172,11 +172,17 @@ def _fewer_active(situation: Situation, solution: Solution) -> Iterator[Notice]:
         return
     vouched = solve(replace(situation, connections=replace(situation.connections, active=seen)))
     if vouched.work_mem > solution.work_mem:
+        how = f"at most {plural_was(seen, 'session')} seen active at the same time"
+        if situation.peaks_assumed:
+            how = (
+                f"{plural(seen, 'session')} active at peaks, judged by the average "
+                f"{situation.observed} (--watch at a peak, or a history, shows how many are)"
+            )
         yield Notice(
             Level.INFO,
-            f"at most {seen} sessions were seen active at the same time: if there are "
-            f"never more, --active {seen} gives {pretty_bytes(vouched.work_mem)} of "
-            f"work_mem instead of {pretty_bytes(solution.work_mem)}",
+            f"{how}: if there are never more, --active {seen} gives "
+            f"{pretty_bytes(vouched.work_mem)} of work_mem instead of "
+            f"{pretty_bytes(solution.work_mem)}",
         )
 
 

@@ -433,6 +433,11 @@ class Situation:
         return self.window.words if self.window else "on this server"
 
     @property
+    def peaks_assumed(self) -> bool:
+        """Whether how many sessions are active at once was judged by an average, and not seen."""
+        return self.window is not None and self.window.seen is Seen.RESET
+
+    @property
     def live(self) -> bool:
         """True when a running server was read."""
         return bool(self.running)
