@@ -336,6 +336,37 @@ def test_reserved_huge_pages_are_counted(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("limit", "used", "allowed", "unclaimed"),
+    [
+        (0, 0, 0, 0),  # a pod without hugepages-2Mi on a node with free pages
+        (100 * MiB, 40 * MiB, 30, 30),
+        (4 * GiB, 0, 2048, 200),
+        ("max", 0, None, 200),
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_huge_pages_that_a_control_group_does_not_allow_are_not_there_for_us(
+    tmp_path: Path, limit: int | str, used: int, allowed: int | None, unclaimed: int, version: int
+) -> None:
+    own = "/kubepods/pod1"
+    if version == 1:
+        root = machine(tmp_path, f"3:hugetlb:{own}", v1("hugetlb"))
+        limit = UNLIMITED_V1 if limit == "max" else limit
+        files: dict[str, object] = {"limit_in_bytes": limit, "usage_in_bytes": used}
+        folder = f"/hugetlb{own}"
+    else:
+        root, files, folder = machine(tmp_path, f"0::{own}", V2), {}, own
+        files |= {"max": limit, "current": used}
+    for name, value in files.items():
+        write(root, f"/sys/fs/cgroup{folder}/hugetlb.2MB.{name}", value)
+    pages = "HugePages_Total:    1200\nHugePages_Free:      200\nHugepagesize:       2048 kB"
+    write(root, "/proc/meminfo", f"MemTotal: 16777216 kB\n{pages}")
+    found = probe(root).huge_pages
+    assert found is not None
+    assert (found.value.allowed, found.value.unclaimed) == (allowed, unclaimed)
+
+
 def test_huge_pages_of_another_size_are_counted_in_their_own_folder(tmp_path: Path) -> None:
     root = machine(tmp_path, "0::/", V2)
     pages = "HugePages_Total:    1200\nHugePages_Free:      200\nHugepagesize:       2048 kB"

@@ -177,6 +177,20 @@ def test_huge_pages_are_counted_in_the_machines_size_and_beside_those_of_others(
     assert (f"beside the {others} that others use" in step.purpose) == bool(others)
 
 
+def test_no_pages_are_reserved_that_a_control_group_would_not_let_the_server_have(
+    tmp_path: Path,
+) -> None:
+    """A pod needs a limit of its own for them: on the node they would be reserved for nobody."""
+    pod = {
+        "/proc/self/cgroup": "0::/pod",
+        "/proc/self/mountinfo": "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
+        "/sys/fs/cgroup/pod/hugetlb.2MB.max": "0",
+    }
+    assert "nr_hugepages" not in commands(found(tmp_path, pod))
+    enough = {"/sys/fs/cgroup/pod/hugetlb.2MB.max": "max"}
+    assert "nr_hugepages" in commands(found(tmp_path, pod | enough))
+
+
 def test_pages_of_a_gigabyte_are_offered_on_large_machines() -> None:
     """A quarter of 512 GB and 3 % are 131.84 GB, with 0.1 GB for locks and WAL: 132 pages."""
     large = mrtuner.tune(memory="512GB", cpus=64, storage="nvme", postgres=18)

@@ -10,7 +10,7 @@ from mrtuner.facts import Fact, Missing
 from mrtuner.host.cgroup import ControlGroup, Lineage, lineage, read_limit
 from mrtuner.host.model import HugePages
 from mrtuner.host.tree import Tree
-from mrtuner.units import Bytes, KiB
+from mrtuner.units import Bytes, GiB, KiB, MiB
 
 #: Version 1 writes "unlimited" as the largest multiple of a page below 2^63, and pages differ.
 UNLIMITED_V1 = 2**62
@@ -136,6 +136,7 @@ def huge_pages(tree: Tree, size: int = 0) -> Fact[HugePages] | Missing:
         free=info.get("HugePages_Free", 0),
         committed=info.get("HugePages_Rsvd", 0),
         transparent=_chosen(tree.peek(TRANSPARENT) or ""),
+        allowed=_allowed(tree, info["Hugepagesize"] * KiB),
     )
     return Fact(pages, "/proc/meminfo: HugePages_Total")
 
@@ -151,9 +152,27 @@ def _pages_of(tree: Tree, size: int) -> Fact[HugePages] | Missing:
     transparent = _chosen(tree.peek(TRANSPARENT) or "")
     return Fact(
         HugePages(size=Bytes(size), reserved=reserved, free=free, committed=committed,
-                  transparent=transparent),
+                  transparent=transparent, allowed=_allowed(tree, size)),
         folder,
     )  # fmt: skip
+
+
+def _allowed(tree: Tree, size: int) -> int | None:
+    """How many more pages of a size [bytes] cgroups let the process have; None: any number."""
+    shown = f"{size // GiB}GB" if size >= GiB else f"{size // MiB}MB"
+    left = []
+    for group in lineage(tree, "hugetlb").groups:
+        limit, usage = (
+            tree.peek(group.folder / f"hugetlb.{shown}.{name}") for name in _HUGETLB[group.version]
+        )
+        if limit and limit.isdigit() and int(limit) < UNLIMITED_V1:
+            used = int(usage) if usage and usage.isdigit() else 0
+            left.append(max(0, int(limit) - used) // size)
+    return min(left, default=None)
+
+
+#: Source: the kernel's admin-guide/cgroup-v2.rst and admin-guide/cgroup-v1/hugetlb.rst.
+_HUGETLB = {1: ("limit_in_bytes", "usage_in_bytes"), 2: ("max", "current")}
 
 
 def _chosen(text: str) -> str | None:

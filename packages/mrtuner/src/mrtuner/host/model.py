@@ -18,6 +18,7 @@ class HugePages:
     free: int  # pages, including those committed
     transparent: str | None  # always, madvise, never
     committed: int = 0  # pages promised to a process that has not touched them yet
+    allowed: int | None = None  # pages that cgroups let the process have beside its own; None: any
 
     @property
     def used(self) -> int:
@@ -26,8 +27,9 @@ class HugePages:
 
     @property
     def unclaimed(self) -> int:
-        """Pages that are there for whoever asks."""
-        return max(0, self.free - self.committed)
+        """Pages that the process gets if it asks."""
+        there = max(0, self.free - self.committed)
+        return there if self.allowed is None else min(there, self.allowed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

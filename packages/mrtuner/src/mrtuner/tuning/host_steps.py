@@ -82,9 +82,12 @@ def reserve_huge_pages(
     size = found.size if found else HUGE_PAGE
     if situation.huge_page != size:  # huge_page_size: the kernel's command line reserves them
         return
-    pages, others = pages_for(budget, size), _of_others(situation, found)
+    pages, own = pages_for(budget, size), _own_pages(situation, found)
+    others = max(0, found.used - own) if found else 0
     if found and found.reserved >= pages + others:
         return
+    if found and found.allowed is not None and found.allowed + own < pages:
+        return  # a cgroup's limit, in Kubernetes hugepages-2Mi, has to be raised first
     commands = [f"sysctl -w vm.nr_hugepages={pages + others}{KEEP}"]
     if situation.major >= 15:
         commands.append(
@@ -103,13 +106,10 @@ def reserve_huge_pages(
         yield _huge_pages_of_1_gb(budget, host)
 
 
-def _of_others(situation: Situation, pages: HugePages | None) -> int:
-    """Pages in use that are not proved to be the server's: the sysctl sets the sum of all."""
-    if pages is None:
-        return 0
+def _own_pages(situation: Situation, pages: HugePages | None) -> int:
+    """Pages in use that are proved to be the server's: the sysctl sets the sum with all others."""
     proved = situation.huge_pages.covers if situation.huge_pages else None
-    own = (proved or 0) // pages.size - pages.unclaimed
-    return max(0, pages.used - max(0, own))
+    return max(0, proved // pages.size - pages.unclaimed) if proved and pages else 0
 
 
 def _gain(chosen: Chosen, budget: Budget | None, with_them: Solution | None) -> str:

@@ -95,7 +95,7 @@ def start_fails(server: Here, start: NextStart) -> str | None:
 def pages_needed(server: Here, start: NextStart) -> int:
     """The huge pages that the server would ask for; before 15, those of shared_buffers alone."""
     if start.major < 15:
-        return ceil(start.number("shared_buffers") * PAGE / _huge_pages(start).size)
+        return ceil(start.number("shared_buffers") * PAGE / _huge_pages(server, start).size)
     done = _in_scratch(server, ("-C", "shared_memory_size_in_huge_pages"), tuple(_options(start)))
     if done.returncode != 0:
         raise NotTried(reason_in(done.stderr))
@@ -104,13 +104,13 @@ def pages_needed(server: Here, start: NextStart) -> int:
 
 def pages_available(server: Here, start: NextStart) -> int:
     """The huge pages that are free once the server has stopped. Raises NotTried."""
-    pages = _huge_pages(start)
-    return pages.free - pages.committed + _held(server.pid, pages)
+    pages = _huge_pages(server, start)
+    return pages.unclaimed + _held(server.pid, pages)
 
 
-def _huge_pages(start: NextStart) -> HugePages:
+def _huge_pages(server: Here, start: NextStart) -> HugePages:
     """The huge pages of the size that the server asks for; 0 is the default size."""
-    found = huge_pages(Tree(), start.number("huge_page_size") * KiB)
+    found = huge_pages(Tree(pid=server.pid), start.number("huge_page_size") * KiB)
     if isinstance(found, Fact):
         return found.value
     raise NotTried(found.why)
