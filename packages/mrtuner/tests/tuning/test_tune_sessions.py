@@ -234,7 +234,7 @@ def test_reserved_pages_that_hold_no_shared_memory_are_lost_for_sorts() -> None:
     ("status", "ram", "memory"),
     [
         ("off", 64, 64 * GIB - 6000 * MIB),  # no page is ours
-        ("on", 64, 64 * GIB),  # 4266 MB are ours, and 1734 unclaimed
+        ("on", 64, 64 * GIB),  # 2,100 are ours, and 900 unclaimed
         ("off", 128, 64 * GIB),  # a cgroup allows 64 GB beside them
     ],
 )
