@@ -232,9 +232,10 @@ def test_measured_wal_needs_no_memory() -> None:
 def test_max_wal_size_is_not_raised_while_nobody_has_seen_the_volume() -> None:
     """Neither a profile nor a measured rate may fill it: at 3 MiB/s an interval needs 5168 MB."""
     asked = "needs --disk or --wal-disk"
-    for facts in ({}, {"wal": wal(1)}, {"wal": wal(1), "memory": None}):
+    unseen: dict[str, Any] = {"disk": None}
+    for facts in (unseen, unseen | {"wal": wal(1)}, unseen | {"wal": wal(1), "memory": None}):
         for running, now in (({}, "1GB"), ({"max_wal_size": "512"}, "512MB")):
-            item = advised("max_wal_size", live(running, **({"disk": None} | facts)))
+            item = advised("max_wal_size", live(running, **facts))
             assert (item.to_dict()["verdict"], item.value) == ("unknown", now)
             assert item.reason == asked
     assert answer("min_wal_size", live(disk=None, wal=wal(1))) == ("change", "256MB")

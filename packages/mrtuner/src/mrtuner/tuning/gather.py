@@ -270,10 +270,10 @@ def _too_few(situation: Situation) -> Iterator[Notice]:
         yield Notice(Level.WARNING, text)
     active, busy = connections.active, connections.seen_active
     if active is not None and busy is not None and busy > active:
-        seen = "were seen active at the same moment"
+        how = "were seen active at the same moment"
         if situation.peaks_assumed:
-            seen = f"are active at peaks, judged by the average {situation.observed}"
-        text = f"--active is {active}, but {busy} sessions {seen}"
+            how = f"are active at peaks, judged by the average {situation.observed}"
+        text = f"--active is {active}, but {busy} sessions {how}"
         yield Notice(Level.WARNING, text)
 
 
@@ -313,7 +313,7 @@ def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePa
     found = _proved(said, host, server)
     if found is None or found.covers is None or host is None or _limited(host):
         return found
-    return replace(found, reserved=Bytes(min(found.covers, host.in_huge_pages)))
+    return replace(found, reserved=min(found.covers, host.in_huge_pages))
 
 
 def _proved(said: Flags, host: Host | None, server: Server | None) -> HugePages | None:

@@ -178,9 +178,7 @@ def _a_second_of_writing(situation: Situation) -> int:
     return max(64 * MiB, min(DIRTY * 4, known.bandwidth // MiB * MiB))
 
 
-def overcommit(
-    vm: VirtualMemory, host: Host | None, budget: Budget | None
-) -> Iterator[ManualStep]:
+def overcommit(vm: VirtualMemory, host: Host | None, budget: Budget | None) -> Iterator[ManualStep]:
     """Advise strict overcommit, on a machine that PostgreSQL has to itself.
 
     Not inside a cgroup with a memory limit, where the limit kills processes anyway; nor if more is

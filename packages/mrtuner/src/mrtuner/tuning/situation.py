@@ -152,7 +152,7 @@ class HugePages:
 
     covers: Bytes | None  # shared memory up to this size; None: any size
     source: str
-    reserved: Bytes = Bytes(0)  # so much of the memory that counts is in them, whoever uses it
+    reserved: int = 0  # so many bytes of the memory that counts are in them, in use or not
 
     def hold(self, shared: int) -> bool:
         """Whether shared memory of this size [bytes] needs no small pages."""
