@@ -152,6 +152,43 @@ def test_an_undo_keeps_the_order_as_well(pair: None, client: Any, journal: Journ
     assert values(client, "second") == {"max_connections": "100"}
 
 
+def test_an_undo_to_the_default_lowers_a_replica_below_its_primary(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    """The default of this class is above 50: so from 4000 it is a way down."""
+    new_group(client, "first")
+    new_group(client, "second")
+    new_instance(client, lab, "primary", group="first")
+    client.create_db_instance_read_replica(
+        DBInstanceIdentifier="replica", SourceDBInstanceIdentifier="primary",
+        DBParameterGroupName="second",
+    )  # fmt: skip
+    lab.settle()
+    put(client, journal, "replica", "4000", "now")
+    put(client, journal, "primary", "4000", "now")
+    with pytest.raises(Refused, match="replica replica would be below its primary"):
+        undo(client, "replica", journal, reboot="now", pace=PACE)
+
+
+def test_a_replica_of_the_same_group_is_not_rebooted_with_less_before_its_primary(
+    lab: Lab, client: Any, journal: Journal
+) -> None:
+    """Nothing of it stands under the replica in the journal: the primary's change counts."""
+    new_group(client, "both", max_connections="100")
+    new_instance(client, lab, "primary", group="both")
+    client.create_db_instance_read_replica(
+        DBInstanceIdentifier="replica", SourceDBInstanceIdentifier="primary"
+    )
+    lab.settle()
+    put(client, journal, "primary", "50")
+    other = make(client, read_target(client, "primary"), wanted(work_mem="8192"))
+    apply(client, other, journal, shared=True, pace=PACE)
+    with pytest.raises(Refused, match="primary primary must be rebooted first"):
+        put(client, journal, "replica", "50", "now")
+    assert put(client, journal, "primary", "50", "now").result == "rebooted"
+    assert put(client, journal, "replica", "50", "now").result == "rebooted"
+
+
 @pytest.fixture
 def aurora(lab: Lab, client: Any) -> None:
     """An Aurora cluster with a writer and a reader."""

@@ -23,7 +23,12 @@ from mrtuner.errors import Refused
 from rdstune.live.group_transaction import GroupTransaction, reboot_waiting
 from rdstune.live.incompatible_parameters import refuse_other_group
 from rdstune.live.plan import RdsPlan, make, user_values
-from rdstune.live.replica_minimums import moves, refuse_floors, refuse_reboot
+from rdstune.live.replica_minimums import (
+    moves,
+    moves_written,
+    refuse_floors,
+    refuse_reboot,
+)
 from rdstune.live.target import Target, read_target, users
 from rdstune.live.wait import USUAL, Pace
 
@@ -89,8 +94,7 @@ def _only_reboot(
     if reboot == "now" and waiting:
         with held(journal, target, target.group):
             refuse_busy(target)
-            done = journal.last(target.arn)
-            refuse_reboot(client, target, moves(done.entries if done else ()))
+            refuse_reboot(client, target, moves_written(journal, target))
             for name in waiting:
                 at(StepName(f"reboot {name}"))
                 reboot_waiting(client, name, pace)

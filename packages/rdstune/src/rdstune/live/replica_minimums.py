@@ -15,7 +15,8 @@ from mrtuner.aws import rds
 from mrtuner.aws.calls import unless_missing
 from mrtuner.aws.rows import Instance, Scope
 from mrtuner.catalog.classes import instance_class
-from mrtuner.change.record import ParameterChange
+from mrtuner.change.journal import Journal
+from mrtuner.change.record import Change, State
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.class_memory import class_memory
 from mrtuner.postgres.model import FOLLOW_PRIMARY
@@ -26,22 +27,51 @@ from rdstune.live.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A parameter's value, from and to; None where the group will say nothing of its own."""
+    """A parameter's value, from and to; None where it is not known."""
 
     name: str
     before: str | None
     after: str | None
 
 
-def moves(changes: Iterable[ParameterStep | ParameterChange]) -> list[Move]:
-    """Return what a standby must not have less of than its primary."""
+def moves(steps: Iterable[ParameterStep]) -> list[Move]:
+    """Return what a plan changes of that which a standby must not have less of than its primary."""
+    return [Move(one.name, one.shown, one.value) for one in steps if one.name in FOLLOW_PRIMARY]
+
+
+def moves_back(done: Change) -> list[Move]:
+    """Return the same for an undo. Where no user had set a value, the default's was in force."""
     return [
-        Move(one.name, one.shown, one.value)
-        if isinstance(one, ParameterStep)
-        else Move(one.name, one.in_force, one.after)
-        for one in changes
+        Move(one.name, one.after, one.in_force if one.before is None else one.before)
+        for one in done.entries
         if one.name in FOLLOW_PRIMARY
     ]
+
+
+def moves_written(journal: Journal, target: Target) -> list[Move]:
+    """Return how each of them was changed last in the group in use, by whichever of its users."""
+    done, latest = dict[int | None, Change](), dict[str, Move]()
+    for one in journal.changes():
+        done[one.id] = one
+        used = one.group and target.group in (
+            {one.group.name, one.group.attached_after}
+            if one.server == target.arn
+            else {one.group.name}
+        )
+        if one.state is State.VERIFIED and used and _account(one.server) == _account(target.arn):
+            undone = done.get(one.undoes) if one.undoes is not None else None
+            latest |= {each.name: each for each in (moves_back(undone) if undone else _forth(one))}
+    return list(latest.values())
+
+
+def _forth(done: Change) -> list[Move]:
+    followed = (one for one in done.entries if one.name in FOLLOW_PRIMARY)
+    return [Move(one.name, one.in_force, one.after) for one in followed]
+
+
+def _account(arn: str) -> list[str]:
+    """Return the region and the account of an ARN."""
+    return arn.split(":")[3:5]
 
 
 def refuse_floors(

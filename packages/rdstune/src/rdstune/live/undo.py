@@ -26,7 +26,7 @@ from rdstune.live.apply import (
     refuse_busy,
 )
 from rdstune.live.plan import user_values
-from rdstune.live.replica_minimums import moves, refuse_floors
+from rdstune.live.replica_minimums import moves_back, refuse_floors
 from rdstune.live.target import Target, read_target, users
 from rdstune.live.wait import USUAL, Pace
 
@@ -60,7 +60,7 @@ def undo(
         draft = _draft(client, target, done, reboot, force)
         if not target.incompatible:  # being incompatible is one reason to undo
             refuse_busy(target)
-            refuse_floors(client, target, moves(draft.entries), _group(done).name, reboot)
+            refuse_floors(client, target, moves_back(done), _group(done).name, reboot)
         transaction = begin(client, journal, draft, pace, at, reboot)
         transaction.carry_out()
     found = outcome("undone", transaction)
