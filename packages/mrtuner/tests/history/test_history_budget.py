@@ -39,3 +39,13 @@ def test_within_the_budget_nothing_changes() -> None:
     budget = Budget.of([("sessions", 1.0)], share=0.01)
     budget.took("sessions", 0.005)
     assert budget.adjust() is None
+
+
+def test_a_sample_that_waits_for_a_cpu_slows_nothing_down() -> None:
+    """On a server that is overloaded each second matters; the query itself takes as little."""
+    budget = Budget.of([("sessions", 1.0)], share=0.01)
+    for seconds in (0.300, 0.0005, 0.180, 0.240, 0.310, 0.270):
+        budget.took("sessions", seconds)
+        assert seconds == 0.300 or budget.adjust() is None
+    budget.took("sessions", 0.200)  # none of the last five was short
+    assert budget.adjust() == "sessions"

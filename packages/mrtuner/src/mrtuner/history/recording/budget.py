@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,19 +11,20 @@ from typing import Final
 BUDGET: Final = 0.01
 #: An interval grows to at most this multiple of what the source asks for.
 MOST: Final = 64
-#: Weight of the latest sample in the average of a source's cost.
-_LATEST: Final = 0.2
+#: Of so many samples the shortest tells what a source costs: the others waited for a CPU as well,
+#: most of all on a busy server, where samples are needed.
+_RECENT: Final = 5
 #: Below this part of the budget, an interval is shortened again.
 _CALM: Final = 0.25
 
 
 @dataclass(slots=True)
 class Pace:
-    """The interval of one source, and what its samples cost on average."""
+    """The interval of one source, and how long its last samples took."""
 
     interval: float  # seconds, as the source asks for
     factor: int = 1
-    cost: float = 0.0  # seconds
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))  # seconds
 
     @property
     def actual(self) -> float:
@@ -31,7 +33,7 @@ class Pace:
     @property
     def share(self) -> float:
         """The share of a session's time that its samples take."""
-        return self.cost / self.actual
+        return min(self.recent, default=0.0) / self.actual
 
 
 @dataclass(slots=True)
@@ -40,18 +42,14 @@ class Budget:
 
     paces: dict[str, Pace]
     share: float = BUDGET
-    _seen: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, intervals: Iterable[tuple[str, float]], share: float = BUDGET) -> Budget:
         return cls({name: Pace(interval) for name, interval in intervals}, share)
 
     def took(self, name: str, seconds: float) -> None:
-        """Note what a sample cost [s]."""
-        pace = self.paces[name]
-        weight = _LATEST if name in self._seen else 1.0
-        self._seen.add(name)
-        pace.cost += weight * (seconds - pace.cost)
+        """Note how long a sample took [s]."""
+        self.paces[name].recent.append(seconds)
 
     def adjust(self) -> str | None:
         """Slow down the costliest source, or speed up the cheapest slowed one; return its name."""

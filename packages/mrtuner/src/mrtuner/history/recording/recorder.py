@@ -440,8 +440,10 @@ class _Watch:
         if not ids:
             return {}
         fresh = ids - self.known_texts
-        found = sampler.texts(fresh) if fresh else {}
-        self.rounds.budget.took(_TEXTS, time.monotonic() - begin)
+        found: dict[int, str] | None = {}
+        if fresh:
+            found = sampler.texts(fresh)
+            self.rounds.budget.took(_TEXTS, time.monotonic() - begin)
         # Due with a sample of statements, which may come a little sooner than an interval later.
         pace = self.rounds.budget.paces[_TEXTS]
         self.texts_due = begin + pace.actual - pace.interval / 2

@@ -44,7 +44,7 @@ class Rounds:
     def sampled(
         self, source: Source, sample: Callable[[Source], SourceSample | None]
     ) -> SourceSample | None:
-        """Take a sample, and note what it cost."""
+        """Take a sample, and note how long it took."""
         begin = time.monotonic()
         taken = sample(source)
         self.budget.took(source.name, time.monotonic() - begin)
