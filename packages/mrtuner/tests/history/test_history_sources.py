@@ -199,11 +199,17 @@ def test_texts_that_cannot_be_read_are_missing_until_they_can(cluster: Cluster) 
 def test_only_the_first_hundred_sessions_that_wait_name_who_blocks_them(
     new_cluster: NewCluster,
 ) -> None:
-    """103 wait for one: the three that came last are sampled without it."""
+    """103 wait for one: the three that came last are sampled without it. The one waits itself,
+    and came last of all: it is asked, since it blocks the others.
+    """
     cluster = new_cluster(settings={"max_connections": 150})
-    sql(cluster.dsn(), "CREATE TABLE t ()")
-    with contextlib.ExitStack() as ended, psycopg.connect(cluster.dsn()) as holder:
-        holder.execute("LOCK TABLE t")
+    sql(cluster.dsn(), "CREATE TABLE t ()", "CREATE TABLE u ()")
+    with contextlib.ExitStack() as ended, psycopg.connect(cluster.dsn()) as root:
+        root.execute("LOCK TABLE u")
+        first = str(root.info.backend_pid)
+        holder = PGconn.connect(f"{cluster.dsn()} application_name=holder".encode())
+        ended.callback(holder.finish)
+        holder.exec_(b"BEGIN; LOCK TABLE t")
         for place in range(103):
             waiter = PGconn.connect(f"{cluster.dsn()} application_name={place}".encode())
             ended.callback(waiter.finish)
@@ -211,11 +217,14 @@ def test_only_the_first_hundred_sessions_that_wait_name_who_blocks_them(
             if place == 99:
                 until(lambda: _waiting(cluster) == 100)
         until(lambda: _waiting(cluster) == 103)
+        holder.send_query(b"LOCK TABLE u")
+        until(lambda: _waiting(cluster) == 104)
         found = sampled(cluster, "sessions")
         names = [one.name for one in found.source.columns]
         rows = [dict(zip(names, row.values, strict=True)) for row in found.rows]
     waits = {row["application"]: row["blocked_by"] for row in rows if row["wait_type"] == "Lock"}
-    assert len(waits) == 103
+    assert len(waits) == 104
+    assert waits["holder"] == first
     assert {one for one, by in waits.items() if by is None} == {"100", "101", "102"}
 
 

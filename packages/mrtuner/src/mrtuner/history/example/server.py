@@ -268,7 +268,7 @@ class ExampleServer:
             pid=pid, role=load.role, application=load.application, state="active",
             wait_type=wait[0], wait_event=wait[1], query_id=load.query_id,
             transaction_seconds=seconds, statement_seconds=seconds,
-            blocked_by=str(first) if wait[0] == "Lock" and pid > first else None,
+            blocked_by=None if wait[0] != "Lock" else str(first) if pid > first else "",
         )  # fmt: skip
 
 

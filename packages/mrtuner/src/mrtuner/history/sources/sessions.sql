@@ -26,8 +26,22 @@ lock_relation = { help = "what it waits for, if in the recorder's database: sche
 -- Background processes that wait for work are left out; so are transactions idle for a moment.
 -- Locks are read only if a session waits for one; of a row's lock, that of its tuple tells the table.
 -- Its name is read from catalogs: not while one of them is locked, so that the recorder never waits.
--- pg_blocking_pids() stops the lock manager for a moment: it is asked for the first hundred only.
-WITH known AS MATERIALIZED (
+-- pg_blocking_pids() stops the lock manager for a moment: it is asked for the first hundred only, and
+-- for those that they wait for; advisory locks and the like, which may be held for days, apart.
+WITH session AS MATERIALIZED (
+    SELECT *, row_number() OVER (
+               PARTITION BY wait_event_type, wait_event IN ('relation', 'tuple', 'transactionid')
+               ORDER BY state_change, pid) AS place
+    FROM pg_catalog.pg_stat_activity
+), asked AS MATERIALIZED (
+    SELECT pid, pg_blocking_pids(pid) AS pids FROM session
+    WHERE wait_event_type = 'Lock' AND place <= 100
+), behind AS MATERIALIZED (
+    SELECT pid, pids FROM asked
+    UNION ALL
+    SELECT pid, pg_blocking_pids(pid) FROM session
+    WHERE wait_event_type = 'Lock' AND place > 100 AND pid IN (SELECT unnest(pids) FROM asked)
+), known AS MATERIALIZED (
     SELECT l.pid, l.mode, l.granted, l.locktype, l.relation,
            l.database IN (0, (SELECT oid FROM pg_catalog.pg_database
                               WHERE datname = current_database())) AS here
@@ -48,15 +62,15 @@ SELECT a.pid, a.datname AS database, a.usename AS role, a.application_name AS ap
        a.query_id, -- since 14
        floor(extract(epoch FROM clock_timestamp() - a.xact_start))::bigint AS transaction_seconds,
        floor(extract(epoch FROM clock_timestamp() - a.query_start))::bigint AS statement_seconds,
-       CASE WHEN a.wait_event_type = 'Lock' AND a.place <= 100
-            THEN array_to_string(pg_blocking_pids(a.pid), ',') END AS blocked_by,
+       CASE WHEN a.wait_event_type = 'Lock'
+            THEN (SELECT array_to_string(b.pids, ',') FROM behind AS b WHERE b.pid = a.pid)
+            END AS blocked_by,
        CASE WHEN a.wait_event_type = 'Lock'
             THEN (SELECT max(lock.mode) FROM lock WHERE lock.pid = a.pid AND NOT lock.granted)
             END AS lock_mode,
        CASE WHEN a.wait_event_type = 'Lock'
             THEN (SELECT max(lock.relation) FROM lock WHERE lock.pid = a.pid) END AS lock_relation
-FROM (SELECT *, row_number() OVER (PARTITION BY wait_event_type ORDER BY state_change, pid) AS place
-      FROM pg_catalog.pg_stat_activity) AS a
+FROM session AS a
 WHERE a.pid <> pg_backend_pid() AND a.wait_event_type IS DISTINCT FROM 'Activity'
   AND (a.state IN ('active', 'fastpath function call') OR a.state IS NULL
        OR a.state LIKE 'idle in transaction%' AND a.state_change < clock_timestamp() - '5s'::interval)

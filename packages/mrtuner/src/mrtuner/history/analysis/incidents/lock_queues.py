@@ -62,10 +62,11 @@ def lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
             str(row["pid"]): row["blocked_by"].split(",") for row in sample if row["blocked_by"]
         })  # fmt: skip
         for row in sample:
-            if row["wait_type"] == "Lock" and row["blocked_by"] is None:
-                unasked[at] += 1
-            elif not row["blocked_by"]:
-                idle[str(row["pid"])].append((at, row))
+            if not row["blocked_by"]:
+                if row["wait_type"] != "Lock":
+                    idle[str(row["pid"])].append((at, row))
+                elif row["blocked_by"] is None:
+                    unasked[at] += 1
             elif row["wait_event"] is None or row["wait_event"] in STOPPING:
                 for root in sorted(blocked[str(row["pid"])]):
                     waiting[root].append((at, row))
