@@ -367,6 +367,17 @@ def test_huge_pages_that_a_control_group_does_not_allow_are_not_there_for_us(
     assert (found.value.allowed, found.value.unclaimed) == (allowed, unclaimed)
 
 
+def test_huge_pages_that_were_mapped_count_before_they_are_touched(tmp_path: Path) -> None:
+    """Of 4,096 allowed ones 3,500 are mapped: 596 are left, though only 500 are in use."""
+    root = machine(tmp_path, "0::/pod", V2)
+    for name, pages in (("max", 4096), ("current", 500), ("rsvd.current", 3500)):
+        write(root, f"/sys/fs/cgroup/pod/hugetlb.2MB.{name}", pages * 2 * MiB)
+    write(root, "/proc/meminfo", "MemTotal: 16777216 kB\nHugepagesize:       2048 kB")
+    found = probe(root).huge_pages
+    assert found is not None
+    assert found.value.allowed == 596
+
+
 def test_huge_pages_of_another_size_are_counted_in_their_own_folder(tmp_path: Path) -> None:
     root = machine(tmp_path, "0::/", V2)
     pages = "HugePages_Total:    1200\nHugePages_Free:      200\nHugepagesize:       2048 kB"

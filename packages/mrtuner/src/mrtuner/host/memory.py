@@ -162,16 +162,20 @@ def _allowed(tree: Tree, size: int) -> int | None:
     shown = f"{size // GiB}GB" if size >= GiB else f"{size // MiB}MB"
     left = []
     for group in lineage(tree, "hugetlb").groups:
-        limit, usage = (
-            tree.peek(group.folder / f"hugetlb.{shown}.{name}") for name in _HUGETLB[group.version]
-        )
-        if limit and limit.isdigit() and int(limit) < UNLIMITED_V1:
-            used = int(usage) if usage and usage.isdigit() else 0
-            left.append(max(0, int(limit) - used) // size)
+        limit, usage = _HUGETLB[group.version]
+        numbers: dict[str, list[int]] = {limit: [], usage: []}
+        for name, found in numbers.items():
+            for part in ("", "rsvd."):
+                text = tree.peek(group.folder / f"hugetlb.{shown}.{part}{name}")
+                if text and text.isdigit() and int(text) < UNLIMITED_V1:
+                    found.append(int(text))
+        if numbers[limit]:
+            left.append(max(0, min(numbers[limit]) - max(numbers[usage], default=0)) // size)
     return min(left, default=None)
 
 
-#: Source: the kernel's admin-guide/cgroup-v2.rst and admin-guide/cgroup-v1/hugetlb.rst.
+#: The limit and what counts against it: pages in use and, with rsvd., those that were mapped and
+#: will be. Source: the kernel's admin-guide/cgroup-v2.rst and admin-guide/cgroup-v1/hugetlb.rst.
 _HUGETLB = {1: ("limit_in_bytes", "usage_in_bytes"), 2: ("max", "current")}
 
 
