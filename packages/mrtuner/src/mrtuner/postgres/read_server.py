@@ -6,7 +6,7 @@ with its reason; it never raises an exception and never counts as "fine".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -238,14 +238,21 @@ def _jit(reader: Reader, extensions: Collection[str]) -> JitWork | None:
 
 
 def _role_spills(reader: Reader, extensions: Collection[str]) -> tuple[RoleSpills, ...]:
-    rows = _statements(reader, extensions, "statements_spills", "role_spills")
+    before = len(reader.missing)
+    rows = _statements(reader, extensions, "statements_spills", "role_spills", [True])
+    if reader.missing[before:]:  # a text of any database that cannot be converted loses all of them
+        del reader.missing[before:]
+        rows = _statements(reader, extensions, "statements_spills", "role_spills", [False])
     return tuple(RoleSpills(**row) for row in rows)
 
 
-def _statements(reader: Reader, extensions: Collection[str], name: str, fact: str) -> list[Row]:
+def _statements(
+    reader: Reader, extensions: Collection[str], name: str, fact: str,
+    values: Sequence[object] | None = None,
+) -> list[Row]:  # fmt: skip
     if "pg_stat_statements" not in extensions:
         return []
-    return reader.rows_if_allowed(name, fact, SEE_STATS)
+    return reader.rows_if_allowed(name, fact, SEE_STATS, values=values)
 
 
 def _conflicts(reader: Reader) -> Conflicts | None:
