@@ -127,9 +127,13 @@ def _host_of(server: Server) -> Host | None:
     if server.local_pid is None:
         return None
     from mrtuner.host import probe
+    from mrtuner.host.tree import Tree
 
-    directory = Path(server.data_directory) if server.data_directory else None
-    return probe(pid=server.local_pid, data_directory=directory)
+    directory = server.data_directory or Tree(pid=server.local_pid).working_directory()
+    host = probe(pid=server.local_pid, data_directory=Path(directory) if directory else None)
+    if directory is None:  # what was probed is the volume of /
+        host = replace(host, storage=None, disk_size=None, disk_free=None)
+    return host
 
 
 def _unchecked(

@@ -36,7 +36,7 @@ from mrtuner.wording import enumerated
 if TYPE_CHECKING:
     from mrtuner.change.settings.next_start import NextStart
     from mrtuner.change.settings.start_check import StartCheck
-    from mrtuner.host.model import Host
+    from mrtuner.host.model import Host, HugePages
     from mrtuner.postgres.model import Server
 
 #: Switches that must be as here, and what happens while they are not.
@@ -235,21 +235,30 @@ def _too_few_huge_pages(
         shared += _shared(then) - _shared(replace(then, changed={}))
     elif then:  # before 15 the server does not say
         shared = _shared(then)
-    needed, reserved = shared // size, host.reserved(size)
-    if reserved is not None and reserved < needed:
-        of, how = "", f"sysctl -w vm.nr_hugepages={needed}"
+    needed, reserved = -(-shared // size), host.reserved(size)
+    others = _used_by_others(situation, host.huge_pages.value) if size == now == usual else 0
+    if reserved is not None and reserved - others < needed:
+        of, how = "", f"sysctl -w vm.nr_hugepages={needed + others}"
         if size != usual:  # of those only pages of 1 GB are counted
             of = f" of {pretty_bytes(size)}"
             how = f"hugepagesz=1G hugepages={needed} on the kernel's command line"
         yield _danger(
             "next-start",
             f"huge_pages is on and the server needs {needed} huge pages{of}, but {reserved} are "
-            "reserved",
+            f"reserved{f', of which others use {others}' if others else ''}",
             "it will not start again",
             f"{how}, or huge_pages = try",
             *_or_back(server, "huge_pages"),
             cost=1.0,
         )
+
+
+def _used_by_others(situation: Situation, pages: HugePages) -> int:
+    """Huge pages in use that are not the server's; 0 where it is not known whether it uses any."""
+    own = situation.running.get("shared_memory_size_in_huge_pages")  # since 15
+    if situation.running.get("huge_pages") == "on" and own is not None:
+        return max(0, pages.used - int(own))
+    return 0
 
 
 def _wal_fills_the_volume(situation: Situation) -> Iterator[Finding]:

@@ -53,7 +53,7 @@ INITDB: dict[str, Value] = {"shared_buffers": 128 * MiB // (8 * KiB), "max_conne
 #: workers are first, so that more CPUs never give fewer.
 _FIRST = (
     "max_connections", "shared_buffers", "wal_buffers", "maintenance_work_mem",
-    "autovacuum_work_mem", "hash_mem_multiplier", "io_method", "max_parallel_workers",
+    "hash_mem_multiplier", "autovacuum_work_mem", "io_method", "max_parallel_workers",
     "max_worker_processes", "autovacuum_max_workers", "io_workers", "io_max_workers",
 )  # fmt: skip
 

@@ -22,7 +22,7 @@ from mrtuner.tuning.budget import (
 )
 from mrtuner.tuning.engine import INITDB, decide
 from mrtuner.tuning.rules.sessions import A_SESSION, FEWEST, USUAL
-from mrtuner.tuning.situation import OF_OUR_SESSION, USUAL_CEILING, HugePages, Memory, Situation
+from mrtuner.tuning.situation import OF_OUR_SESSION, USUAL_CEILING, Memory, Situation
 from mrtuner.tuning.verdict import RULES
 from mrtuner.units import Bytes, GiB, MiB, TiB, pretty_bytes
 
@@ -257,8 +257,7 @@ def _more_memory(situation: Situation, *, held: bool) -> list[str]:
     memory = least_memory(situation)
     if memory:
         return [f"give it {_at_least(memory)} of memory"]
-    reserved = replace(situation, huge_pages=HugePages(None, "--huge-pages"))
-    with_both = None if held else least_memory(reserved)
+    with_both = None if held else least_memory(situation.all_in_huge_pages)
     if with_both is None:
         return []
     return [f"give it {_at_least(with_both)} of memory and reserve huge pages (--huge-pages)"]
@@ -274,7 +273,7 @@ def with_huge_pages(situation: Situation) -> Solution | None:
     """Return the solution with all of shared memory in huge pages; None if it already is."""
     if situation.huge_pages and situation.huge_pages.covers is None:
         return None
-    return solve(replace(situation, huge_pages=HugePages(None, "--huge-pages")))
+    return solve(situation.all_in_huge_pages)
 
 
 def if_all_sorted(situation: Situation, solution: Solution) -> Budget | None:

@@ -176,7 +176,7 @@ def live(said: Flags, server: Server, host: Host | None) -> Gathered:
 def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
     collect = _Collector()
     huge_pages = _huge_pages(said, host, server)
-    memory = collect.pick("memory", said.memory, _memory(host, huge_pages))
+    memory = collect.pick("memory", said.memory, _memory(host, huge_pages, server))
     cpus = collect.pick("cpus", said.cpus, host.cpus if host else None)
     storage = collect.pick("storage", said.storage, host.storage if host else None)
     size = collect.pick("disk", said.disk, host.disk_size if host else None)
@@ -210,6 +210,7 @@ def _gather(said: Flags, host: Host | None, server: Server | None) -> Gathered:
         io_uring=host.io_uring.value if host and host.io_uring else None,
         huge_pages=huge_pages,
         huge_page=_page_size(host, server),
+        whole_memory=host.memory.value if host and host.memory and not said.memory else None,
         ceiling=said.ceiling or usual_ceiling(workload),
         lower=said.lower,
         **observed(server, said.seen),
@@ -288,12 +289,17 @@ def _lower_ceiling(situation: Situation) -> Iterator[Notice]:
         )
 
 
-def _memory(host: Host | None, found: HugePages | None) -> Fact[Bytes] | None:
+def _memory(
+    host: Host | None, found: HugePages | None, server: Server | None
+) -> Fact[Bytes] | None:
     """The memory without huge pages that are not the server's: it can use them for nothing else."""
     memory = host.memory if host else None
     if host is None or memory is None or (found and found.covers is None):
         return memory
     lost = host.in_huge_pages - ((found.covers or 0) if found else 0)
+    asked = _page_size(host, server)
+    if host.huge_pages and asked != host.huge_pages.value.size:
+        lost -= (host.reserved(asked) or 0) * asked  # it may be in these
     ram = host.vm.value.ram if host.vm else None
     left = (ram or memory.value) - lost
     if lost <= 0 or left >= memory.value:
@@ -311,7 +317,7 @@ def _limited(host: Host) -> bool:
 def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePages | None:
     """Return what huge pages are proved to hold; None without proof: page tables then count."""
     found = _proved(said, host, server)
-    if found is None or found.covers is None or host is None or _limited(host):
+    if found is None or found.covers is None or host is None or _limited(host) or said.memory:
         return found
     return replace(found, reserved=min(found.covers, host.in_huge_pages))
 

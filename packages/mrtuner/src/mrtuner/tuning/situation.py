@@ -379,6 +379,7 @@ class Situation:
     window: Window | None = None  # of the counters below; those that it cannot support are None
     huge_pages: HugePages | None = None  # None: not proved, so page tables count
     huge_page: Bytes = HUGE_PAGE  # the size of those that the server asks for
+    whole_memory: Bytes | None = None  # `memory` with all that is reserved as huge pages
     wal: Wal | None = None
     spills: Spills | None = None
     dead_rows: DeadRows | None = None
@@ -436,6 +437,12 @@ class Situation:
     def peaks_assumed(self) -> bool:
         """Whether how many sessions are active at once was judged by an average, and not seen."""
         return self.window is not None and self.window.seen is Seen.RESET
+
+    @property
+    def all_in_huge_pages(self) -> Situation:
+        """The same with all shared memory in huge pages, so that none of them is idle."""
+        memory = Memory(self.whole_memory) if self.whole_memory else self.memory
+        return replace(self, huge_pages=HugePages(None, "--huge-pages"), memory=memory)
 
     @property
     def live(self) -> bool:

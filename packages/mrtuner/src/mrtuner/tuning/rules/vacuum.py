@@ -127,8 +127,8 @@ def _may_follow(situation: Situation, chosen: Chosen) -> bool:
     """Whether all workers with maintenance_work_mem leave enough for the sessions' sorts."""
     follows = replace(chosen, plain={**chosen.plain, "autovacuum_work_mem": -1})
     room = room_for_sessions(follows, situation.major, situation.ceiling, situation.huge_pages)
-    sorts = consumers(follows, situation.workload, situation.connections.active) * ENOUGH
-    return room.evaluate(situation.machine) >= sorts
+    sorts = consumers(follows, situation.workload, situation.connections.active)
+    return room.evaluate(situation.machine) >= sorts * follows.hash_factor * ENOUGH
 
 
 @rule("autovacuum_max_parallel_workers", source=DOC + "; release notes 19", risk="none")
