@@ -15,6 +15,7 @@ _OUT_OF_REACH: Final = frozenset({ConnectCause.NO_HOST, ConnectCause.REFUSED, Co
 _PLACE: Final = ("host", "port", "dbname")
 #: The first minor release of each major that both obeys a login's SET role and keeps its role.
 _KEEP_ROLE: Final = {13: 18, 14: 15, 15: 10, 16: 6, 17: 2}
+_IGNORES: Final = "ignores a login's SET role"
 _REPLAY_SECONDS: Final = 60.0  # a replica may lag this far behind
 _POLL_SECONDS: Final = 0.5
 
@@ -32,7 +33,7 @@ def try_login(dsn: str, credential: Credential, group: RoleGroup) -> str:
         own = f"Look for a setting that overrides it: ALTER ROLE {credential.username} SET role."
         raise Refused(
             f"{credential.username} logs in as {current}, not as {group.name}",
-            f"{lost}." if lost else own,
+            f"{lost}." if _IGNORES in lost else own,
         )
     return "" if asked else _NOT_ASKED
 
@@ -53,9 +54,7 @@ def loses_role(version: int) -> str:
     good = _KEEP_ROLE.get(major, 0)
     if minor >= good:
         return ""
-    how = "ends a login's SET role at DISCARD ALL"
-    if minor == good - 1:
-        how = "ignores a login's SET role"
+    how = _IGNORES if minor == good - 1 else "ends a login's SET role at DISCARD ALL"
     return f"PostgreSQL {major}.{minor} {how}: update to {major}.{good} or later"
 
 
