@@ -8,7 +8,7 @@ import pytest
 from vacuum_tables import SETTINGS, rates, table, toast
 
 from mrtuner.vacuum.model import Rates, StorageParameter, Table, TableKind
-from mrtuner.vacuum.pace import insert_trigger
+from mrtuner.vacuum.pace import insert_trigger, unfrozen_rows
 from mrtuner.vacuum.storage_parameters import advise, options_after, toast_options_after
 
 SCALE, THRESHOLD = "autovacuum_vacuum_scale_factor", "autovacuum_vacuum_threshold"
@@ -94,9 +94,10 @@ def test_where_the_server_vacuums_after_no_number_of_inserts_it_is_said() -> Non
 def test_frozen_pages_do_not_count_for_the_insert_trigger() -> None:
     """A fifth of the 50,000 rows in the 500 pages that are not frozen, and 1,000: 11,000."""
     frozen = table(frozen_pages=9_500)
-    assert insert_trigger(frozen, SETTINGS, {}) == pytest.approx(11_000)
-    assert insert_trigger(table(), SETTINGS, {}) == 201_000
-    assert insert_trigger(table(frozen_pages=20_000), SETTINGS, {}) == 1_000
+    assert insert_trigger(unfrozen_rows(frozen), SETTINGS, {}) == pytest.approx(11_000)
+    assert insert_trigger(unfrozen_rows(table()), SETTINGS, {}) == 201_000
+    whole = table(frozen_pages=20_000)
+    assert insert_trigger(unfrozen_rows(whole), SETTINGS, {}) == 1_000
     assert values(frozen, rates(inserts=20), TableKind.APPEND_ONLY) == {}
 
 
@@ -182,11 +183,20 @@ def test_what_a_toast_table_inherits_is_written_along_with_its_first_parameter()
 
 
 def test_a_toast_table_does_not_inherit_a_number_of_rows_as_one_of_chunks() -> None:
-    """525 chunks for each of 10,000 rows, and three rows a second: 10,800 an hour."""
-    one = table(rows=10_000_000, live=10_000, toast=toast(live=5_250_000))
-    found = values(one, rates(inserts=3), TableKind.APPEND_ONLY)
-    assert (found[INSERT_THRESHOLD], found[f"toast.{INSERT_THRESHOLD}"]) == ("10800", "5670000")
+    """Three rows of 100 chunks a second: 10,800 rows an hour, and 1,080,000 chunks."""
+    one = table(rows=10_000_000, live=10_000, toast=toast(live=6_000_000))
+    found = values(one, rates(inserts=3, toast_inserts=300), TableKind.APPEND_ONLY)
+    assert (found[INSERT_THRESHOLD], found[f"toast.{INSERT_THRESHOLD}"]) == ("10800", "1080000")
     assert found["toast.autovacuum_freeze_min_age"] == "0"
+
+
+def test_where_few_rows_are_toasted_their_vacuum_is_not_put_off() -> None:
+    """1,000 + 0.2 x 1,000,000 chunks now, not the 4,320,000 rows that its table gets in an hour."""
+    one = table(rows=1_000_000_000, live=1_000_000_000, toast=toast(live=1_000_000))
+    for chunks, wanted in ((1.2, "10000"), (500.0, "201000")):
+        seen = rates(inserts=1_200, toast_inserts=chunks)
+        found = values(one, seen, TableKind.APPEND_ONLY)
+        assert (found[INSERT_THRESHOLD], found[f"toast.{INSERT_THRESHOLD}"]) == ("4320000", wanted)
 
 
 def test_what_is_set_already_is_not_advised_again() -> None:

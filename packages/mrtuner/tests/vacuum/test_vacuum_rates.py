@@ -78,6 +78,8 @@ def test_a_table_may_have_lived_through_its_share_of_the_transactions_alone() ->
     )
     found = since_made(sample(2_500.0, *tables, reset_at=500.0, transactions=100_000))
     assert {oid: (one.seconds, one.inserts) for oid, one in found.items()} == {2: (20, 25)}
+    busy = sample(2_500.0, *tables, reset_at=500.0, transactions=100_000, elsewhere=900_000)
+    assert {oid: one.seconds for oid, one in since_made(busy).items()} == {2: 2, 3: 100}
     never = since_made(sample(2_000.0, *tables, reset_at=None, transactions=5))
     assert {oid: one.seconds for oid, one in never.items()} == {2: 2, 3: 100}
 

@@ -39,13 +39,13 @@ from mrtuner.facts import Missing
 from mrtuner.history.recording.statement_text import normalized
 from mrtuner.postgres.connect import any_bytes, connect, translated
 from mrtuner.postgres.missing_grants import SEE_FILES, SEE_STATS, SEE_SUBSCRIPTIONS
-from mrtuner.postgres.named_queries import QueryTimeouts, Reader, Row
+from mrtuner.postgres.named_queries import QueryTimeouts, Reader
 from mrtuner.postgres.read_server import ORIGINS
 from mrtuner.postgres.read_server import read as read_server
 from mrtuner.tuning import Tuning, gather, next_start_of, tune_server
 from mrtuner.tuning.situation import OF_OUR_SESSION
 from mrtuner.vacuum.assess import Vacuum, judge
-from mrtuner.vacuum.horizon_blockers import USUAL
+from mrtuner.vacuum.horizon_blockers import USUAL, pace
 from mrtuner.vacuum.read import read as read_vacuum
 
 if TYPE_CHECKING:
@@ -148,7 +148,9 @@ def _state(
         members=members[0]["members"] if members else None, missing=missing, **parts,
     )  # fmt: skip
     tuning, without = _tuning(conn, server, said)
-    vacuum, unread = _vacuum(conn, server.platform, _pace(now, reader.row("check_now")))
+    end = reader.row("check_now")
+    used = pace(end["next_xid"] - now["next_xid"], end["at"] - now["at"])
+    vacuum, unread = _vacuum(conn, server.platform, used)
     return replace(
         state, tuning=tuning, vacuum=vacuum,
         missing={one.name: one for one in (*missing.values(), *without, *unread)},
@@ -217,16 +219,11 @@ def _tuning(
     return tuning, tuning.missing
 
 
-def _pace(first: Row, last: Row) -> float:
-    """Transaction IDs used per second between two rows of ``check_now``."""
-    return float((last["next_xid"] - first["next_xid"]) / max(1e-3, last["at"] - first["at"]))
-
-
 def _vacuum(
-    conn: Connection, platform: Platform, pace: float
+    conn: Connection, platform: Platform, used: float
 ) -> tuple[Vacuum | None, tuple[Missing, ...]]:
-    """What vacuum needs, with the pace of the whole reading, which is longer than its own."""
-    thresholds = USUAL.at(pace)
+    """What vacuum needs, where `used` IDs a second are used: the pace of the whole reading."""
+    thresholds = USUAL.at(used)
     try:
         vacuum = judge(
             read_vacuum(conn, patience=PATIENCE.statement, platform=platform, thresholds=thresholds)

@@ -6,7 +6,7 @@ from typing import Final
 
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.model import Rates, Table, TableKind
-from mrtuner.wording import plural, plural_was
+from mrtuner.wording import plural_was
 
 #: Fewer rows written than this say nothing about a table.
 FEW: Final = 20
@@ -43,9 +43,7 @@ def classify(table: Table, rates: Rates, highest: Rates | None = None) -> tuple[
     kind, because = _kind(table, rates)
     if highest is None or (kind in _WITHOUT_ADVICE and _kind(table, highest)[0] is kind):
         return kind, because
-    return TableKind.UNKNOWN, (
-        f"made {plural(table.made or 0, 'transaction')} ago, perhaps long after statistics began"
-    )
+    return TableKind.UNKNOWN, "it may have been made long after statistics began"
 
 
 #: Kinds for which no rate matters.

@@ -51,6 +51,11 @@ class Thresholds:
         return replace(self, far=max(self.far, round(self.settled * pace)))
 
 
+def pace(ids: int, seconds: float) -> float:
+    """Return the IDs used per second. Less than a second shows no pace: many can end at once."""
+    return ids / max(1.0, seconds)
+
+
 USUAL: Final = Thresholds()
 #: Whatever keeps a row, however young.
 ANY: Final = Thresholds(long=0.0, working=0.0, settled=0.0, far=1)

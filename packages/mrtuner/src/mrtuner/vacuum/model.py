@@ -74,6 +74,7 @@ class Moment:
     next_xid: int
     oldest_multixact: str
     multixact_age: int
+    elsewhere: int | None = None  # transactions of the other databases
 
     @property
     def counted_for(self) -> float:

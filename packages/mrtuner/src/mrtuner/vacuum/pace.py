@@ -87,8 +87,14 @@ def trigger(rows: int, settings: Mapping[str, str], options: Mapping[str, str]) 
     return min(wanted, most) if most >= 0 else wanted
 
 
-def insert_trigger(table: Table, settings: Mapping[str, str], options: Mapping[str, str]) -> float:
-    """Inserts that start an autovacuum; infinite if none do. Since 18, frozen pages do not count.
+def unfrozen_rows(table: Table) -> float:
+    """The rows that count for `insert_trigger`: since 18, not those of frozen pages."""
+    frozen = min(table.frozen_pages or 0, table.pages)
+    return table.rows * (1 - frozen / table.pages) if frozen else table.rows
+
+
+def insert_trigger(rows: float, settings: Mapping[str, str], options: Mapping[str, str]) -> float:
+    """Inserts that start an autovacuum of a heap of so many rows; infinite if none do.
 
     Source: relation_needs_vacanalyze, autovacuum.c.
     """
@@ -96,8 +102,6 @@ def insert_trigger(table: Table, settings: Mapping[str, str], options: Mapping[s
     if threshold < 0:
         return inf
     scale = _value("autovacuum_vacuum_insert_scale_factor", settings, options, _SCALE)
-    frozen = min(table.frozen_pages or 0, table.pages)
-    rows = table.rows * (1 - frozen / table.pages) if frozen else table.rows
     return threshold + scale * rows
 
 

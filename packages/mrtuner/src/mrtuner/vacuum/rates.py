@@ -47,13 +47,13 @@ def since_made(sample: Sample) -> dict[int, Rates]:
     """Return by oid the highest rates of tables that may be much younger than the counters.
 
     A table has lived through a share of the transaction IDs used since the counters began. These
-    are at most those since the oldest table was made and, after a reset, the transactions counted.
-    So the share is a lower bound, if IDs are used evenly.
+    are at most those since the oldest table was made and, after a reset, the transactions that all
+    databases counted. So the share is a lower bound, if IDs are used evenly and few by savepoints.
     """
     moment = sample.moment
     used = max((table.made or 0 for table in sample.tables), default=0)
     if moment.reset_at is not None:
-        used = min(used, moment.transactions)
+        used = min(used, moment.transactions + (moment.elsewhere or 0))
     window = max(1.0, moment.counted_for)
     return {
         table.oid: _rates(_counted(table, window * max(1, table.made) / used), 0)

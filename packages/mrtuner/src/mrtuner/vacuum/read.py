@@ -14,7 +14,7 @@ from mrtuner.postgres.model import Override
 from mrtuner.postgres.named_queries import Row, rows_of
 from mrtuner.postgres.read_server import read_platform
 from mrtuner.vacuum.commands import reset
-from mrtuner.vacuum.horizon_blockers import ANY, USUAL, Look, Thresholds, blockers
+from mrtuner.vacuum.horizon_blockers import ANY, USUAL, Look, Thresholds, blockers, pace
 from mrtuner.vacuum.model import Moment, Picture, Sample, Table, ToastTable
 from mrtuner.vacuum.wraparound import oldest, unfrozen
 
@@ -74,7 +74,8 @@ def read(
             if not conn.closed:
                 raise
             lost = refused(error)
-        thresholds = thresholds.at(_pace(samples[0].moment, end))
+        begin = samples[0].moment
+        thresholds = thresholds.at(pace(end.next_xid - begin.next_xid, end.at - begin.at))
         return _picture(reader, tuple(samples), around, lost, thresholds, platform)
 
 
@@ -138,11 +139,6 @@ def _sample(reader: _Reader) -> Sample:
 def _moment(reader: _Reader) -> Moment:
     (row,) = reader.rows("vacuum_moment")
     return Moment(**row)
-
-
-def _pace(first: Moment, last: Moment) -> float:
-    """Transaction IDs used per second."""
-    return (last.next_xid - first.next_xid) / max(1e-3, last.at - first.at)
 
 
 _OWN: Final = frozenset(field.name for field in fields(Table)) - {"rows", "options", "toast"}

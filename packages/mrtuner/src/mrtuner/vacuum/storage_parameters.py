@@ -15,6 +15,7 @@ from mrtuner.vacuum.pace import (
     insert_trigger,
     toast_options,
     trigger,
+    unfrozen_rows,
     work,
     work_of,
 )
@@ -85,7 +86,7 @@ def advise(
         return off
     if kind is TableKind.APPEND_ONLY:
         main = tuple(_growing(table, rates, settings))
-        toast = () if off else tuple(_growing_toast(table, main))
+        toast = () if off else tuple(_growing_toast(table, rates, settings, main))
     else:
         main = tuple(_main(table, rates, kind, settings)) if dead else ()
         toast = () if off or not dead else tuple(_toast(table, rates, kind, settings, main))
@@ -193,7 +194,7 @@ def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterato
     """Vacuum every hour's inserts: the visibility map stays fresh, and there is less to freeze."""
     hourly = round(rates.inserts * 3600)
     wanted = min(_MOST, max(_FEWEST, hourly))
-    waits = insert_trigger(table, settings, table.options)
+    waits = insert_trigger(unfrozen_rows(table), settings, table.options)
     own = table.options.keys() & {_INSERT_SCALE, _INSERT_THRESHOLD}
     if waits <= wanted * (_ABOUT if own else 1):
         return
@@ -209,15 +210,22 @@ def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterato
     yield _advice(table, _FREEZE, "0", why, "documentation: Preventing Transaction ID Wraparound")
 
 
-def _growing_toast(table: Table, main: Sequence[StorageParameter]) -> Iterator[StorageParameter]:
+def _growing_toast(
+    table: Table,
+    rates: Rates,
+    settings: Mapping[str, str],
+    main: Sequence[StorageParameter],
+) -> Iterator[StorageParameter]:
     """The same for a TOAST table, which would inherit the number of rows as one of chunks."""
     toast = table.toast
-    if toast is None or toast.options or _chunks(table, toast) == 1:
+    if toast is None or toast.options:
+        return
+    hourly = min(_MOST, max(_FEWEST, round(rates.toast_inserts * 3600)))
+    wanted = min(hourly, insert_trigger(toast.live, settings, table.options))
+    if any(one.name == _INSERT_THRESHOLD and int(one.value) == wanted for one in main):
         return
     for one in main:
-        value = one.value
-        if one.name == _INSERT_THRESHOLD:
-            value = str(min(int(value) * _chunks(table, toast), _INT_MAX))
+        value = f"{wanted:.0f}" if one.name == _INSERT_THRESHOLD else one.value
         yield replace(one, name=f"toast.{one.name}", now=None, value=value)
 
 

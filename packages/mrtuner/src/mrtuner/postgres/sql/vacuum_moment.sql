@@ -9,6 +9,8 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS at,
                 THEN pg_postmaster_start_time() END,
            r.archiver, r.bgwriter, r.slru))::float8 AS began_at,
        (s.xact_commit + s.xact_rollback)::bigint AS transactions,
+       (SELECT sum(o.xact_commit + o.xact_rollback) FROM pg_catalog.pg_stat_database AS o
+        WHERE o.datid <> s.datid)::bigint AS elsewhere,
        pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next_xid,
        d.datminmxid::text AS oldest_multixact, mxid_age(d.datminmxid) AS multixact_age
 FROM pg_catalog.pg_stat_database AS s
