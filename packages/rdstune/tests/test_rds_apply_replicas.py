@@ -20,8 +20,12 @@ from rdstune.live.undo import undo
 @pytest.fixture
 def pair(lab: Lab, client: Any) -> None:
     """A primary with 100 connections and its replica with as many, each with its own group."""
-    new_group(client, "first", max_connections="100")
-    new_group(client, "second", max_connections="100")
+    _primary_and_replica(lab, client, max_connections="100")
+
+
+def _primary_and_replica(lab: Lab, client: Any, **parameters: str) -> None:
+    new_group(client, "first", **parameters)
+    new_group(client, "second", **parameters)
     new_instance(client, lab, "primary", group="first")
     client.create_db_instance_read_replica(
         DBInstanceIdentifier="replica",
@@ -156,14 +160,7 @@ def test_an_undo_to_the_default_lowers_a_replica_below_its_primary(
     lab: Lab, client: Any, journal: Journal
 ) -> None:
     """The default of this class is above 50: so from 4000 it is a way down."""
-    new_group(client, "first")
-    new_group(client, "second")
-    new_instance(client, lab, "primary", group="first")
-    client.create_db_instance_read_replica(
-        DBInstanceIdentifier="replica", SourceDBInstanceIdentifier="primary",
-        DBParameterGroupName="second",
-    )  # fmt: skip
-    lab.settle()
+    _primary_and_replica(lab, client)
     put(client, journal, "replica", "4000", "now")
     put(client, journal, "primary", "4000", "now")
     with pytest.raises(Refused, match="replica replica would be below its primary"):
