@@ -81,13 +81,11 @@ def refuse_floors(
 
     `group` is the one that is changed: all that use it change together, but reboot one by one.
     """
-    if reboot == "now":
-        refuse_reboot(client, target, moved, group)
-    if not moved or target.scope is not Scope.INSTANCE:
-        return
     here = target.writer
-    raised, lowered = _directions(here, moved)
-    for replica in _replicas(client, here):
+    raised, replicas, lowered, primary = _sides(client, target, moved)
+    if reboot == "now":
+        _refuse_waiting(raised, replicas, lowered, primary, group)
+    for replica in replicas:
         if _uses(replica, group):
             continue
         pairs = _pairs(client, here, raised, replica)
@@ -96,7 +94,6 @@ def refuse_floors(
             [f"{name} {theirs} instead of {ours}" for name, ours, theirs in pairs if theirs < ours],
             f"Raise it there first: rdstune apply {replica.identifier}.",
         )
-    primary = _primary(client, here)
     if primary is not None:
         pairs = _pairs(client, here, lowered, primary)
         _refuse(
@@ -106,29 +103,47 @@ def refuse_floors(
         )
 
 
-def refuse_reboot(
-    client: Any, target: Target, moved: Sequence[Move], group: str | None = None
+def refuse_reboot(client: Any, target: Target, moved: Sequence[Move]) -> None:
+    """Refuse a reboot for what was written before, if the other side has to go first."""
+    _refuse_waiting(*_sides(client, target, moved), None)
+
+
+def _sides(
+    client: Any, target: Target, moved: Sequence[Move]
+) -> tuple[list[Move], list[Instance], list[Move], Instance | None]:
+    """Return what rises, the replicas that must have it before; what falls, the primary of that."""
+    if not moved or target.scope is not Scope.INSTANCE:
+        return [], [], [], None
+    here = target.writer
+    raised, lowered = _directions(here, moved)
+    return (
+        raised, list(_replicas(client, here)) if raised else [],
+        lowered, _primary(client, here) if lowered else None,
+    )  # fmt: skip
+
+
+def _refuse_waiting(
+    raised: Sequence[Move],
+    replicas: Sequence[Instance],
+    lowered: Sequence[Move],
+    primary: Instance | None,
+    group: str | None,
 ) -> None:
     """Refuse it while a replica waits for the raised values, or the primary for the lowered ones.
 
     Until then they run what they had, whatever their group says. `group` is still to be written.
     """
-    if not moved or target.scope is not Scope.INSTANCE:
-        return
-    here = target.writer
-    raised, lowered = _directions(here, moved)
 
     def waits(one: Instance) -> bool:
         return _uses(one, group) or any(use.status == "pending-reboot" for use in one.groups)
 
-    for replica in _replicas(client, here) if raised else ():
+    for replica in replicas:
         if waits(replica):
             raise Refused(
                 f"replica {replica.identifier} must be rebooted first:"
                 f" {_names(raised)} would be higher on the primary",
                 _first(replica, _uses(replica, group)),
             )
-    primary = _primary(client, here) if lowered else None
     if primary is not None and waits(primary):
         raise Refused(
             f"primary {primary.identifier} must be rebooted first:"
