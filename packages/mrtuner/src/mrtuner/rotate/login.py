@@ -15,7 +15,6 @@ _OUT_OF_REACH: Final = frozenset({ConnectCause.NO_HOST, ConnectCause.REFUSED, Co
 _PLACE: Final = ("host", "port", "dbname")
 #: The first minor release of each major that both obeys a login's SET role and keeps its role.
 _KEEP_ROLE: Final = {13: 18, 14: 15, 15: 10, 16: 6, 17: 2}
-_IGNORES: Final = "ignores a login's SET role"
 _REPLAY_SECONDS: Final = 60.0  # a replica may lag this far behind
 _POLL_SECONDS: Final = 0.5
 
@@ -28,12 +27,12 @@ def try_login(dsn: str, credential: Credential, group: RoleGroup) -> str:
     with connect(_as(dsn, credential.username, credential.password)) as conn:
         current = str(rows(conn, "SELECT current_user")[0][0])
         asked = bool(conn.pgconn.used_password)
-        lost = loses_role(conn.info.server_version)
+        version = conn.info.server_version
     if current != group.name:
         own = f"Look for a setting that overrides it: ALTER ROLE {credential.username} SET role."
         raise Refused(
             f"{credential.username} logs in as {current}, not as {group.name}",
-            f"{lost}." if _IGNORES in lost else own,
+            f"{loses_role(version)}." if _ignores_role(version) else own,
         )
     return "" if asked else _NOT_ASKED
 
@@ -54,8 +53,16 @@ def loses_role(version: int) -> str:
     good = _KEEP_ROLE.get(major, 0)
     if minor >= good:
         return ""
-    how = _IGNORES if minor == good - 1 else "ends a login's SET role at DISCARD ALL"
+    how = "ends a login's SET role at DISCARD ALL"
+    if _ignores_role(version):
+        how = "ignores a login's SET role"
     return f"PostgreSQL {major}.{minor} {how}: update to {major}.{good} or later"
+
+
+def _ignores_role(version: int) -> bool:
+    """Whether it is the release before the good one: it ignores the setting at the login."""
+    major, minor = divmod(version, 10_000)
+    return minor == _KEEP_ROLE.get(major, 0) - 1
 
 
 def try_replica(dsn: str, credential: Credential, group: RoleGroup) -> str:
