@@ -19,7 +19,7 @@ from mrtuner.history.recorded.host_metrics import (
     max_connections,
 )
 from mrtuner.history.recorded.machine import Facts, facts, instance_of
-from mrtuner.history.recorded.settings import settings
+from mrtuner.history.recorded.settings import reserved_connections, settings
 from mrtuner.limits.assess import Limits, limits, on_host
 from mrtuner.limits.ceilings import (
     AURORA,
@@ -33,7 +33,6 @@ from mrtuner.limits.metrics.fetch import volume_below
 from mrtuner.limits.metrics.read import FEWEST
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.recorded_ceilings import ceilings_of
-from mrtuner.postgres.reserved import OF_RDS, RESERVED
 from mrtuner.stats.plateaus import numpy
 from mrtuner.tuning.gather import NEWEST
 from mrtuner.vacuum.wraparound import stops_at
@@ -170,7 +169,7 @@ def _open_to_clients(history: History, about: HistoryPeriod) -> tuple[int, str] 
     """Return max_connections without those that ordinary roles may not open, and its origin."""
     if (most := max_connections(history, about)) is None:
         return None
-    reserved = sum(map(int, settings(history, about, *RESERVED, *OF_RDS).values()))
+    reserved = reserved_connections(history, about)
     return most[0] - reserved, most[1] + (f", less {reserved} reserved" if reserved else "")
 
 

@@ -21,8 +21,7 @@ from mrtuner.history.analysis.incidents.samples import (
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.analysis.role_peaks import role_peaks
 from mrtuner.history.reading import History
-from mrtuner.history.recorded.settings import settings
-from mrtuner.postgres.reserved import OF_RDS, RESERVED
+from mrtuner.history.recorded.settings import reserved_connections
 from mrtuner.wording import as_name, plural_was
 
 #: A storm: twice the usual number of sessions, so many more, this share of those that may be, and
@@ -78,7 +77,7 @@ def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     if not counted:
         return
     often = median(row["clients"] for row in counted)
-    reserved = sum(map(int, settings(history, about, *RESERVED, *OF_RDS).values()))
+    reserved = reserved_connections(history, about)
 
     def full(row: Mapping[str, Any]) -> bool:
         """Whether ordinary roles can open no more; the recorder's own session is not counted."""
