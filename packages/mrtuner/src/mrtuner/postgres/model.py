@@ -261,6 +261,13 @@ class JitWork:
     seconds: float | None = None  # since the oldest of their counters began; 17 and later
 
 
+#: Statements whose temporary files maintenance_work_mem governs, for PostgreSQL and for DuckDB.
+INDEX_BUILDS: Final = (
+    r"^(\s|--[^\n]*\n|/\*([^*]|\*+[^*/])*\*+/)*"
+    r"(create\s+(unique\s+)?index|reindex|cluster|repack|vacuum|alter\s+table)([^a-z0-9_]|$)"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleSpills:
     """Temporary files of one role's statements. Source: pg_stat_statements."""

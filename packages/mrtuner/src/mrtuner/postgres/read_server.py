@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.postgres.conf_file import in_base_units
@@ -16,6 +17,7 @@ from mrtuner.postgres.cumulative_statistics import activity
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.missing_grants import SEE_FILES, SEE_SETTINGS, SEE_STATS
 from mrtuner.postgres.model import (
+    INDEX_BUILDS,
     Archiver,
     Conflicts,
     FileProblem,
@@ -238,11 +240,12 @@ def _jit(reader: Reader, extensions: Collection[str]) -> JitWork | None:
 
 
 def _role_spills(reader: Reader, extensions: Collection[str]) -> tuple[RoleSpills, ...]:
+    asked = partial(_statements, reader, extensions, "statements_spills", "role_spills")
     before = len(reader.missing)
-    rows = _statements(reader, extensions, "statements_spills", "role_spills", [True])
+    rows = asked([True, INDEX_BUILDS])
     if reader.missing[before:]:  # a text of any database that cannot be converted loses all of them
         del reader.missing[before:]
-        rows = _statements(reader, extensions, "statements_spills", "role_spills", [False])
+        rows = asked([False, INDEX_BUILDS])
     return tuple(RoleSpills(**row) for row in rows)
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from mrtuner.facts import Missing
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod
 from mrtuner.history.reading import History
-from mrtuner.postgres.model import Archiver, JitWork, RoleSpills, Setting, Slru
+from mrtuner.postgres.model import INDEX_BUILDS, Archiver, JitWork, RoleSpills, Setting, Slru
 from mrtuner.units import PAGE, Bytes
 
 _OFF: Final = "off"
@@ -109,19 +109,13 @@ def _jit(history: History, about: HistoryPeriod) -> JitWork | None:
     return JitWork(calls=int(row["calls"]), running=row["running"], compiling=row["compiling"])
 
 
-_MAINTENANCE: Final = (
-    r"^(\s|--[^\n]*\n|/\*([^*]|\*+[^*/])*\*+/)*"
-    r"(create\s+(unique\s+)?index|reindex|cluster|repack|vacuum|alter\s+table)\b"
-)
-
-
 def _role_spills(
     history: History, about: HistoryPeriod, block: int, clients: int
 ) -> Iterator[RoleSpills]:
     """Yield the roles whose statements wrote temporary files, most first.
 
     Sessions are not recorded by role, so each role is assumed to have all of them. Index builds are
-    left out, as in statements_spills.sql.
+    left out.
     """
     rows = history.rows(
         f"""SELECT role, count(*) AS statements, sum(calls) AS calls, sum(blocks) AS blocks,
@@ -133,7 +127,7 @@ def _role_spills(
             WHERE blocks > 0 AND calls > 0
                   AND NOT coalesce(regexp_matches(t.text, $maintenance, 'i'), false)
             GROUP BY role ORDER BY blocks DESC, role""",
-        about.parameters | {"maintenance": _MAINTENANCE},
+        about.parameters | {"maintenance": INDEX_BUILDS},
     )
     for row in rows:
         yield RoleSpills(

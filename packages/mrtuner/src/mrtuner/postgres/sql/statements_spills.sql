@@ -11,6 +11,6 @@ SELECT r.rolname AS role, count(*) AS statements, sum(s.calls)::bigint AS calls,
            AS sessions
 FROM @extschema@.pg_stat_statements(%s) AS s JOIN pg_catalog.pg_roles AS r ON r.oid = s.userid
 WHERE s.temp_blks_written > 0 AND s.calls > 0
-  AND coalesce(s.query, '') !~* '^(\s|--[^\n]*\n|/\*([^*]|\*+[^*/])*\*+/)*(create\s+(unique\s+)?index|reindex|cluster|repack|vacuum|alter\s+table)\M'
+  AND coalesce(s.query, '') !~* %s
 GROUP BY r.rolname, s.userid
 ORDER BY size DESC
