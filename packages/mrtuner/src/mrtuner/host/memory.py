@@ -130,15 +130,10 @@ def huge_pages(tree: Tree, size: int = 0) -> Fact[HugePages] | Missing:
         return Missing(
             "huge_pages", "/proc/meminfo does not show any: not Linux, or a kernel without them"
         )
-    pages = HugePages(
-        size=Bytes(info["Hugepagesize"] * KiB),
-        reserved=info.get("HugePages_Total", 0),
-        free=info.get("HugePages_Free", 0),
-        committed=info.get("HugePages_Rsvd", 0),
-        transparent=_chosen(tree.peek(TRANSPARENT) or ""),
-        allowed=_allowed(tree, info["Hugepagesize"] * KiB),
+    counts = (info.get(f"HugePages_{each}", 0) for each in ("Total", "Free", "Rsvd"))
+    return Fact(
+        _counted(tree, info["Hugepagesize"] * KiB, *counts), "/proc/meminfo: HugePages_Total"
     )
-    return Fact(pages, "/proc/meminfo: HugePages_Total")
 
 
 def _pages_of(tree: Tree, size: int) -> Fact[HugePages] | Missing:
@@ -148,13 +143,18 @@ def _pages_of(tree: Tree, size: int) -> Fact[HugePages] | Missing:
     numbers = [int(text) for text in texts if text and text.isdigit()]
     if len(numbers) < len(texts):
         return Missing("huge_pages", f"{folder} shows none")
-    reserved, free, committed = numbers
-    transparent = _chosen(tree.peek(TRANSPARENT) or "")
-    return Fact(
-        HugePages(size=Bytes(size), reserved=reserved, free=free, committed=committed,
-                  transparent=transparent, allowed=_allowed(tree, size)),
-        folder,
-    )  # fmt: skip
+    return Fact(_counted(tree, size, *numbers), folder)
+
+
+def _counted(tree: Tree, size: int, reserved: int, free: int, committed: int) -> HugePages:
+    return HugePages(
+        size=Bytes(size),
+        reserved=reserved,
+        free=free,
+        committed=committed,
+        transparent=_chosen(tree.peek(TRANSPARENT) or ""),
+        allowed=_allowed(tree, size),
+    )
 
 
 def _allowed(tree: Tree, size: int) -> int | None:

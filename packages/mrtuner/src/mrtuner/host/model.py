@@ -86,6 +86,12 @@ class Host:
     missing: tuple[Missing, ...] = ()
 
     @property
+    def limited(self) -> bool:
+        """Whether a cgroup allows less memory than there is; it does not charge huge pages."""
+        ram = self.vm.value.ram if self.vm else None
+        return bool(ram and self.memory and self.memory.value < ram)
+
+    @property
     def in_huge_pages(self) -> Bytes:
         """Memory that is reserved as huge pages, of the default size and of 1 GB."""
         sizes = {GiB, self.huge_pages.value.size} if self.huge_pages else {GiB}

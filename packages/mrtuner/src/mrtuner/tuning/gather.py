@@ -308,16 +308,10 @@ def _memory(
     return Fact(Bytes(left), f"{memory.source}, {without}")
 
 
-def _limited(host: Host) -> bool:
-    """Whether a cgroup allows less memory than there is; huge pages do not count against that."""
-    ram = host.vm.value.ram if host.vm else None
-    return bool(ram and host.memory and host.memory.value < ram)
-
-
 def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePages | None:
     """Return what huge pages are proved to hold; None without proof: page tables then count."""
     found = _proved(said, host, server)
-    if found is None or found.covers is None or host is None or _limited(host) or said.memory:
+    if found is None or found.covers is None or host is None or host.limited or said.memory:
         return found
     return replace(found, reserved=min(found.covers, host.in_huge_pages))
 

@@ -14,7 +14,7 @@ from mrtuner.tuning.advice import ManualStep
 from mrtuner.tuning.budget import Budget, Chosen
 from mrtuner.tuning.feasibility import Solution, pages_for
 from mrtuner.tuning.situation import HUGE_PAGE, Situation
-from mrtuner.units import GiB, MiB, pretty_bytes
+from mrtuner.units import Bytes, GiB, MiB, pretty_bytes
 from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _gain(chosen: Chosen, budget: Budget | None, with_them: Solution | None) -> 
 
 
 def _huge_pages_of_1_gb(budget: Budget, host: Host | None) -> ManualStep:
-    pages = -(-budget.shared // GiB)
+    pages = pages_for(budget, Bytes(GiB))
     vm = host.vm.value if host and host.vm else None
     reserved = vm.gigantic if vm else None
     return ManualStep(
@@ -189,9 +189,8 @@ def overcommit(vm: VirtualMemory, host: Host | None, budget: Budget | None) -> I
     if vm.overcommit_memory in {None, 2} or vm.ram is None or vm.committed is None:
         return
     swap = host.swap.value if host and host.swap else 0
-    limited = host is not None and host.memory is not None and host.memory.value < vm.ram
     huge = max(host.in_huge_pages if host else 0, budget.shared if budget else 0)
-    if limited or vm.committed > (vm.ram - huge) * COMMIT // 100 + swap:
+    if (host and host.limited) or vm.committed > (vm.ram - huge) * COMMIT // 100 + swap:
         return
     yield ManualStep(
         "let the kernel refuse memory that it does not have, so that a statement fails "
