@@ -63,7 +63,7 @@ def read(
         platform = platform or read_platform(conn)
         samples = [_sample(reader)]
         around = _around(reader)
-        end = _moment(reader)
+        end = _moment(reader) if watch is None else samples[0].moment
         try:
             if watch is not None:
                 for sample in _further(reader, watch, sleep):

@@ -192,8 +192,7 @@ def _because(table: Table, rates: Rates, kind: TableKind, done: Work) -> str:
 
 def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterator[StorageParameter]:
     """Vacuum every hour's inserts: the visibility map stays fresh, and there is less to freeze."""
-    hourly = round(rates.inserts * 3600)
-    wanted = min(_MOST, max(_FEWEST, hourly))
+    wanted = _hourly(rates.inserts)
     waits = insert_trigger(unfrozen_rows(table), settings, table.options)
     own = table.options.keys() & {_INSERT_SCALE, _INSERT_THRESHOLD}
     if waits <= wanted * (_ABOUT if own else 1):
@@ -210,6 +209,11 @@ def _growing(table: Table, rates: Rates, settings: Mapping[str, str]) -> Iterato
     yield _advice(table, _FREEZE, "0", why, "documentation: Preventing Transaction ID Wraparound")
 
 
+def _hourly(inserts: float) -> int:
+    """An hour's inserts at so many a second, within bounds."""
+    return min(_MOST, max(_FEWEST, round(inserts * 3600)))
+
+
 def _growing_toast(
     table: Table,
     rates: Rates,
@@ -220,8 +224,8 @@ def _growing_toast(
     toast = table.toast
     if toast is None or toast.options:
         return
-    hourly = min(_MOST, max(_FEWEST, round(rates.toast_inserts * 3600)))
-    wanted = min(hourly, insert_trigger(toast.live, settings, table.options))
+    now = insert_trigger(toast.live, settings, table.options)
+    wanted = min(_hourly(rates.toast_inserts), now)
     if any(one.name == _INSERT_THRESHOLD and int(one.value) == wanted for one in main):
         return
     for one in main:
