@@ -81,6 +81,12 @@ def test_who_blocks_whom_is_a_tree_of_both_sides(store: Path, name: str) -> None
 
 def blocked(directory: Path, *samples: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
     """The tree of samples of sessions, one a second from 02:20 on."""
+    record(directory, *samples)
+    told = rows(screen(directory, "moment", **MINUTE), "blocked")
+    return [(row["depth"], row["pid"], row["state"]) for row in told]
+
+
+def record(directory: Path, *samples: Sequence[Mapping[str, Any]]) -> None:
     source = built_in()["sessions"]
     with Writer(directory, [source]) as writer:
         for second, sessions in enumerate(samples):
@@ -88,8 +94,19 @@ def blocked(directory: Path, *samples: Sequence[Mapping[str, Any]]) -> list[tupl
             writer.commit([
                 batch(sample(source, BEGIN + 1200 + second, *found), instance=INSTANCE)
             ])  # fmt: skip
-    told = rows(screen(directory, "moment", **MINUTE), "blocked")
-    return [(row["depth"], row["pid"], row["state"]) for row in told]
+
+
+def test_those_that_wait_beyond_what_was_asked_are_counted(tmp_path: Path) -> None:
+    """Three in one sample and one in another: three at once."""
+    first: dict[str, Any] = {"pid": 1, "wait_type": "Lock", "blocked_by": "9"}
+    more: list[dict[str, Any]] = [
+        {"pid": pid, "wait_type": "Lock", "blocked_by": None} for pid in (2, 3, 4)
+    ]
+    record(tmp_path, [first, *more, {"pid": 5, "wait_type": "IO"}], [first, more[0]])
+    (table,) = [one for one in screen(tmp_path, "moment", **MINUTE).tables if one.name == "blocked"]
+    assert table.title == (
+        "Who blocks whom, the longest queue first (for whom 3 more waited was not asked)"
+    )
 
 
 def test_a_holder_without_a_sample_and_a_prepared_transaction_are_said_to_be_so(

@@ -91,11 +91,25 @@ def blocking(history: History, about: Mapping[str, Any]) -> Table:
     `about` is the period as the parameters of a query. Rows as sampled are needed, which are kept
     for a shorter time than their summary.
     """
-    found = _rows(history, about) if history.has("sessions") else []
+    known = history.has("sessions")
+    left = _unasked(history, about) if known else 0
+    more = f" (for whom {left:,} more waited was not asked)" if left else ""
     return Table(
-        name="blocked", title="Who blocks whom, the longest queue first", columns=_COLUMNS,
-        rows=found, missing="no session was seen waiting for a lock",
+        name="blocked", title=f"Who blocks whom, the longest queue first{more}", columns=_COLUMNS,
+        rows=_rows(history, about) if known else [],
+        missing="no session was seen waiting for a lock",
     )  # fmt: skip
+
+
+def _unasked(history: History, about: Mapping[str, Any]) -> int:
+    """How many sessions at once, at most, waited beyond those that were asked for whom."""
+    [row] = history.rows(
+        f"""SELECT max(number) AS most FROM (
+                SELECT count(*) AS number FROM sessions
+                WHERE {IN_PERIOD} AND blocked_by IS NULL AND wait_type = 'Lock' GROUP BY time)""",
+        dict(about), inside=True,
+    )  # fmt: skip
+    return row["most"] or 0
 
 
 def _rows(history: History, about: Mapping[str, Any]) -> list[dict[str, Any]]:
