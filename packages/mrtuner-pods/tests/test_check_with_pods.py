@@ -48,6 +48,19 @@ def test_pods_that_fit_pass_and_those_that_do_not_are_told(
     assert role.text == "pods can open 20 connections, and limit of role app admits 15"
 
 
+def test_pods_of_two_servers_are_not_judged_by_the_limits_of_one(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    cluster = new_cluster(settings={"max_connections": 50})
+    file = tmp_path / "both.yaml"
+    both = {name: {"DATABASE_URL": f"postgres://app@{name}/shop?pool=10"} for name in ("da", "db")}
+    file.write_text("".join(deployment(name, 8, env=env) for name, env in both.items()))
+    report = checked(cluster, f"pods:{file}")
+    assert "pods-exceed-limit" not in [one.id for one in report.findings]
+    (lack,) = [one for one in report.unjudged if one.name == "pods-exceed-limit"]
+    assert lack.why == "the pods name several servers: da and db"
+
+
 def test_what_cannot_be_counted_is_not_judged(embedded: Cluster, tmp_path: Path) -> None:
     given = manifest(tmp_path, 2, command='["/opt/vendor/agent"]')
     report = checked(embedded, given)

@@ -194,10 +194,50 @@ def test_what_is_no_configuration_of_pgbouncer(text: str, said: str) -> None:
     assert said in raised.value.message
 
 
-def test_settings_elsewhere_are_a_warning() -> None:
-    text = INI + "%include more.ini\n"
+@pytest.mark.parametrize("section", ["", "[users]\n"])
+def test_settings_in_a_file_that_was_not_read_are_not_judged(section: str) -> None:
+    text = f"{INI}{section}%include more.ini\n"
     done = check(plain(100), fleet=Fleet(pods=1, pool=1), pgbouncer=PgBouncer(text=text))
-    assert done.warnings == ("pgbouncer.ini: what %include more.ini names was not read",)
+    assert [one.name for one in done.unjudged] == ["pgbouncer.ini: %include more.ini"]
+    assert (done.fits, done.exceeds) == (False, False)
+
+
+def test_variables_of_a_pooler_that_are_elsewhere_are_not_judged() -> None:
+    size = "{name: DEFAULT_POOL_SIZE, valueFrom: {configMapKeyRef: {name: c, key: size}}}"
+    pooler = deployment(
+        "pooler", 1, env={}, command="[]",
+        container=f"image: edoburu/pgbouncer\nenv: [{{name: DB_HOST, value: db}}, {size}]",
+    )  # fmt: skip
+    web = deployment("web", 1, env={"DATABASE_URL": "postgres://shop@pooler/shop?pool=5"})
+    done = checked(pooler, web, stage=RolloutStage.REST)
+    assert (done.fits, done.exceeds, done.reachable()) == (False, False, 20)
+    (missing,) = done.unjudged
+    assert (missing.name, missing.option) == ("pooler", "--pgbouncer FILE")
+    assert "DEFAULT_POOL_SIZE may hold its settings" in missing.why
+
+
+@pytest.mark.parametrize(
+    "data",
+    ["data: {DATABASE_URL: 'ENC[AES256_GCM,data:p7e=]'}",
+     "data: {DATABASE_URL: '<path:kv/data/shop#url>'}",
+     "stringData: {DATABASE_URL: 'ref+vault://shop#/url'}"],
+)  # fmt: skip
+def test_a_value_that_another_tool_puts_in_is_not_judged(data: str) -> None:
+    secret = f"apiVersion: v1\nkind: Secret\nmetadata: {{name: shop}}\n{data}\n---\n"
+    web = deployment(env={}, container="envFrom: [{secretRef: {name: shop}}]")
+    done = checked(secret, web, stage=RolloutStage.REST)
+    assert (done.fits, done.reachable()) == (False, 20)
+    assert "may hold its connections" in done.unjudged[0].why
+    plainly = checked(deployment(env={"DATABASE_URL": "vault:secret/data/shop#url"}))
+    assert "may hold its connections" in plainly.unjudged[0].why
+
+
+def test_a_reactive_driver_is_not_said_to_have_the_pool_of_another() -> None:
+    url = {"SPRING_R2DBC_URL": "r2dbc:postgresql://db/shop"}
+    done = checked(deployment(command='["java"]', env=url))
+    assert "only its runtime suggests" in done.unjudged[0].why
+    mysql = {"SPRING_R2DBC_URL": "r2dbc:mysql://db/shop"}
+    assert not checked(deployment(command='["java"]', env=mysql), deployment("other")).unjudged
 
 
 def test_a_pooler_in_a_manifest_without_its_configuration_is_not_judged() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mrtuner.tuning import tune
@@ -116,6 +118,11 @@ def test_a_pooler_gets_what_is_left_or_what_is_expected() -> None:
     way = done.remedies().pooler
     assert way is not None
     assert (way.servers, way.each, way.processes, way.clients) == (188, 94, 2, 220)
+    two = check(
+        numbers(200), fleet=replace(ELEVEN, databases=2), others={"monitoring": 8}
+    ).remedies().pooler  # fmt: skip
+    assert two is not None
+    assert (two.servers, two.each, two.databases) == (188, 47, 2)  # 189 // (2 x 2) = 47
     loaded = check(plain(200), fleet=ELEVEN, rate=400, hold=0.012).remedies().pooler
     assert loaded is not None
     assert (loaded.servers, loaded.each) == (6, 3)
@@ -153,7 +160,34 @@ def test_databases_of_another_server_are_not_counted() -> None:
     text = "[databases]\na = host=db\nb = host=db\nc = host=replica\n[pgbouncer]\n"
     done = check(plain(100), fleet=Fleet(pods=1, pool=1), pgbouncer=PgBouncer(text=text))
     assert done.reachable() == 40
-    assert "pgbouncer.ini: c is on replica, and is not counted" in done.notes
+    assert [(one.name, one.why) for one in done.unjudged] == [
+        ("c of pgbouncer.ini", "it is on replica, whose limits were not read")
+    ]
+
+
+def test_the_pools_that_lead_to_the_server_that_was_read_are_compared_with_its_limits() -> None:
+    """150 of shop, of 100 that the primary admits; reports, on the replica, has no clients here."""
+    ini = PgBouncer(
+        text="[databases]\nreports = host=replica\nshop = host=primary pool_size=150\n"
+        "[pgbouncer]\npool_mode = transaction\nmax_client_conn = 500\n"
+    )
+    web = [Manifest(deployment("web", 2, env={"DATABASE_URL": "postgres://shop@pooler/shop"}))]
+    primary = replace(plain(100), host="primary")
+    done = check(primary, web, pgbouncer=ini, stage=RolloutStage.REST)
+    assert (done.reachable(), done.exceeds, done.unjudged) == (150, True, ())
+    unknown = check(plain(100), web, pgbouncer=ini, stage=RolloutStage.REST)
+    assert [one.name for one in unknown.unjudged] == ["shop of pgbouncer.ini"]
+
+
+def test_who_names_the_server_in_another_form_bypasses_the_pooler_as_well() -> None:
+    """20 of the pooler, and 2 pods of 5."""
+    ini = PgBouncer(text="[databases]\nshop = host=db.prod.svc.cluster.local\n"
+                    "[pgbouncer]\npool_mode = transaction\n")  # fmt: skip
+    web = deployment("web", 2, env={"DATABASE_URL": "postgres://shop@pooler/shop"})
+    read = [Manifest(web + deployment("jobs", 2))]
+    done = check(plain(100), read, pgbouncer=ini, stage=RolloutStage.REST)
+    assert done.pooled == {"web"}
+    assert done.reachable() == 30
 
 
 # Larger, and memory.

@@ -45,6 +45,12 @@ def through(text: str, *manifests: str, **more: object) -> Check:
         # A user's own pool size, since 1.24, and a user's limit.
         ("[databases]\n* = host=db\n[pgbouncer]\n[users]\nshop = pool_size=3\n", 43),
         ("[databases]\n* = host=db\n[pgbouncer]\n[users]\nshop=max_user_connections=4\n", 44),
+        # A user's own size comes before its database's: 200 and 20 of shop.
+        (
+            "[databases]\nshop = host=db pool_size=20\n[pgbouncer]\nmax_client_conn = 500\n"
+            "[users]\nshop = pool_size=200\n",
+            220,
+        ),
     ],
 )
 def test_server_connections_by_hand(text: str, servers: int) -> None:
@@ -112,7 +118,7 @@ spec:
     assert [done.reachable(stage) for stage in RolloutStage] == [24, 36, 36, 36]
     assert done.limits[-1].capacity == 600
     assert done.pooler is not None
-    assert done.pooler.mode == "transaction"
+    assert {one.mode for one in done.pooler.pools} == {"transaction"}
 
 
 def test_a_late_pgbouncer_keeps_its_connections_while_it_terminates() -> None:
@@ -127,6 +133,56 @@ def test_a_late_pgbouncer_keeps_its_connections_while_it_terminates() -> None:
 
     assert stages("v1.22.1") == stages("latest") == [60, 80, 80, 80]
     assert stages("v1.23.1-p2") == [60, 80, 80, 120]
+    assert stages(f"v1.23.1-p2@sha256:{'a' * 64}") == [60, 80, 80, 120]
+
+
+@pytest.mark.parametrize(
+    ("entry", "mode", "users", "first"),
+    [
+        ("", "session", "", (5, 10)),
+        ("pool_mode=session", "transaction", "", (5, 10)),
+        ("pool_mode=session", "session", "[users]\nshop = pool_mode=transaction\n", (100, 10)),
+        ("pool_mode=transaction", "session", "", (100, 10)),
+    ],
+)
+def test_a_mode_is_the_users_then_the_databases_then_everybodys(
+    entry: str, mode: str, users: str, first: tuple[int, int]
+) -> None:
+    """2 pods of 5 compete for 5 sessions in session mode; else max_client_conn, 100, is nearest."""
+    settings = f"pool_mode = {mode}\ndefault_pool_size = 5\n"
+    done = through(f"[databases]\nshop = host=db {entry}\n[pgbouncer]\n{settings}{users}")
+    assert (done.first.capacity, done.first.demand[RolloutStage.REST]) == first
+    assert done.fits is (first[0] >= 10)
+
+
+@pytest.mark.parametrize("more", ["reports = host=db\n[pgbouncer]\n",
+                                  "[pgbouncer]\nauth_user = asker\n"])  # fmt: skip
+def test_sessions_of_other_pools_are_not_there_for_those_that_wait(more: str) -> None:
+    """35 clients of shop for its 20 sessions, whatever other databases and users have."""
+    web = deployment("web", 1, env={"DATABASE_URL": "postgres://shop@pooler/shop"})
+    done = through(f"[databases]\nshop = host=db\n{more}", web, given=Given(pool={"web": 35}))
+    assert done.first.kind == "session pooling"
+    assert (done.first.capacity, done.first.demand[RolloutStage.REST]) == (20, 35)
+
+
+def test_pools_that_share_a_limit_in_session_mode_are_compared_with_it_too() -> None:
+    """10 and 5 clients, for whom shop has 12 sessions together."""
+    text = "[databases]\nshop = host=db\n[pgbouncer]\nmax_db_connections = 12\n"
+    done = through(text, WEB, REPORTS)
+    found = {one.capacity: one.demand[RolloutStage.REST] for one in done.limits[2:]}
+    assert found == {12: 15}
+    assert not done.fits
+
+
+def test_a_database_that_a_running_pooler_does_not_list_is_not_judged() -> None:
+    """PgBouncer shows no entry *, and what it serves only while somebody uses it."""
+    queue = deployment("jobs", 1, env={"DATABASE_URL": "postgres://queue@pooler/queue"})
+    text = "[databases]\nshop = host=db\n[pgbouncer]\npool_mode = transaction\n"
+    running = PgBouncer(text=text, now=())
+    done = check(plain(500), [Manifest(WEB + queue)], pgbouncer=running)
+    assert (done.fits, done.exceeds) == (False, False)
+    assert [one.name for one in done.unjudged] == ["queue of pgbouncer.ini"]
+    assert check(plain(500), [Manifest(WEB)], pgbouncer=running).fits
 
 
 def test_options_may_name_a_container() -> None:

@@ -306,6 +306,22 @@ def test_a_connection_string_wins_over_variables_and_both_over_the_default() -> 
         ('["dotnet", "app.dll"]', {"ConnectionStrings__Main": "Host=db;Database=shop"}, 100),
         ('["dotnet", "app.dll"]',
          {"ConnectionStrings__Main": "Host=db;Database=shop;Maximum Pool Size=20"}, 20),
+        # Options of a JVM come before variables, those of the program before its own.
+        ('["java", "-Dspring.datasource.hikari.maximum-pool-size=50", "-jar", "a.jar"]',
+         {"SPRING_DATASOURCE_URL": "jdbc:postgresql://db/shop",
+          "SPRING_DATASOURCE_HIKARI_MAXIMUMPOOLSIZE": "30"}, 50),
+        ('["java", "-Dspring.datasource.hikari.maximumPoolSize=50", "-jar", "a.jar", '
+         '"--spring.datasource.hikari.maximum-pool-size=40"]',
+         {"SPRING_DATASOURCE_URL": "jdbc:postgresql://db/shop"}, 40),
+        ('["java", "-jar", "a.jar"]',
+         {"SPRING_DATASOURCE_URL": "jdbc:postgresql://db/shop",
+          "JAVA_TOOL_OPTIONS": "-Xmx1g -Dspring.datasource.hikari.maximum-pool-size=60"}, 60),
+        ('["start", "--db-pool-max-size=200"]',
+         {"KC_DB": "postgres", "KC_DB_URL_HOST": "db"}, 200),
+        # Drivers that wrap the driver; what Phoenix writes.
+        ('["java"]', {"SPRING_DATASOURCE_URL": "jdbc:aws-wrapper:postgresql://db/shop"}, 10),
+        ('["bin/shop", "start"]', {"DATABASE_URL": "ecto://app:secret@db/shop",
+                                   "PHX_SERVER": "true", "POOL_SIZE": "40"}, 40),
         # A variable that is named like a pool.
         ('["/app"]', {"DB_POSTGRESDB_POOL_SIZE": "7"}, 7),
     ],
@@ -314,6 +330,14 @@ def test_what_one_pod_opens(command: str, env: dict[str, str], connections: int)
     """Prisma 7 is the newest known; it does not read connection_limit, and opens 10."""
     done = checked(deployment(replicas=1, command=command, env=env))
     assert done.workloads[0].per_pod == connections
+
+
+def test_an_autoscaler_scales_where_only_one_of_both_names_its_namespace() -> None:
+    """kubectl -n gives the other one its namespace: 10 pods of 5. One of another does not count."""
+    web = deployment(replicas=None).replace("{name: web}", "{name: web, namespace: prod}", 1)
+    assert checked(web, autoscaler(10), stage=RolloutStage.REST).reachable() == 50
+    other = autoscaler(10).replace("{name: web}", "{name: web, namespace: test}", 1)
+    assert checked(web, other, stage=RolloutStage.REST).reachable() == 5
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.checks.catalogue import Addition, CannotJudge, added, check
 from mrtuner.findings import Finding, Severity
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
@@ -54,6 +55,9 @@ def pods_exceed_limit(state: State) -> Iterator[Finding]:
     situation = live(Flags(), state.server, None).situation
     done = fit(admitted(state.server, state.limits, situation), manifests)
     files = " ".join(one.name for one in manifests)
+    if done.servers:
+        hint = f"mrtuner pods check {files} --database DSN judges those of one server."
+        raise CannotJudge(f"the pods name several servers: {enumerated(done.servers)}", hint)
     for limit in done.limits:
         if limit.fits(done.stage):
             continue

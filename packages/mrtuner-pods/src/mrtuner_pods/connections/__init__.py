@@ -75,14 +75,15 @@ class Fleet:
 class PgBouncer:
     """The text of a pgbouncer.ini, and how many pods run it where no manifest says so.
 
-    `now` is what the pools of a running PgBouncer do; `text` then has its settings.
+    `now` is what the pools of a running PgBouncer do; None: it was not asked. Else `text` has the
+    settings in force, but no database that `*` serves.
     """
 
     text: str
     name: str = "pgbouncer.ini"
     pods: int | None = None
     surge: int = 0
-    now: tuple[PoolerPool, ...] = ()
+    now: tuple[PoolerPool, ...] | None = None
 
 
 def check(
@@ -128,7 +129,7 @@ def check(
     done = judge(
         found.workloads, database,
         others=[*found.others, *_others(others or {})],
-        pooler=_pooler(pgbouncer, found, frozenset(direct)),
+        pooler=_pooler(pgbouncer, found, frozenset(direct), database.host),
         direct=frozenset(direct), stage=stage, expected=expected, seen=seen,
         notes=found.notes, warnings=found.warnings, unjudged=found.unjudged,
     )  # fmt: skip
@@ -176,10 +177,13 @@ def _add_fleet(fleet: Fleet, given: Given, found: Gathered) -> None:
     )
 
 
-def _pooler(pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str]) -> Pooler | None:
+def _pooler(
+    pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str], server: str | None
+) -> Pooler | None:
     if pgbouncer is None and found.poolers and found.configurations:
         text, name = found.configurations[0]
         pgbouncer = PgBouncer(text=text, name=name)
+        found.unjudged += found.unread.get(name, [])
     if pgbouncer is None:
         found.unjudged += [
             Missing(
@@ -195,8 +199,11 @@ def _pooler(pgbouncer: PgBouncer | None, found: Gathered, direct: frozenset[str]
         found.unjudged.append(Missing(f"pooler {other.name}", why, hint="check it separately"))
     through = [one for one in found.workloads if one.name not in direct]
     rollout = _rollout_of(pgbouncer, found)
-    made = read_pooler(pgbouncer.text, pgbouncer.name, rollout, through, waits=found.waits)
-    return replace(made, now=pgbouncer.now, names=frozenset(found.names))
+    made = read_pooler(
+        pgbouncer.text, pgbouncer.name, rollout, through, waits=found.waits, server=server,
+        running=pgbouncer.now is not None,
+    )  # fmt: skip
+    return replace(made, now=pgbouncer.now or (), names=frozenset(found.names))
 
 
 def _rollout_of(pgbouncer: PgBouncer, found: Gathered) -> Rollout:

@@ -10,6 +10,7 @@ from typing import Final
 from mrtuner.errors import BadValue
 from mrtuner.facts import Fact
 from mrtuner.wording import enumerated
+from mrtuner_pods.connections.container.container import written
 from mrtuner_pods.connections.manifest import Resource
 
 #: KEDA's default for maxReplicaCount: keda.sh/v1alpha1.
@@ -20,8 +21,8 @@ class KubernetesObjects:
     """What other objects say of a workload."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
-        self.scalers: dict[tuple[str, str, str], list[Fact[int]]] = {}
-        self.values: dict[tuple[str, str, str], dict[str, str]] = {}
+        self.scalers: dict[tuple[str, str], list[tuple[str | None, Fact[int]]]] = {}
+        self.values: dict[tuple[str, str, str], dict[str, str | None]] = {}
         self.budgets: list[Resource] = []
         for one in resources:
             if one.kind == "HorizontalPodAutoscaler":
@@ -48,23 +49,36 @@ class KubernetesObjects:
                 f"{most.source}: {number} is less than minReplicas, {least}",
                 "Kubernetes refuses it.",
             )
-        key = (str(target.at("kind").value), one.namespace, str(target.at("name").value))
-        self.scalers.setdefault(key, []).append(Fact(number, most.source))
+        self._scales(one, str(target.at("kind").value), Fact(number, most.source))
 
     def _scaled_object(self, one: Resource) -> None:
         target = one.at("spec", "scaleTargetRef")
         why = f"{one.where}: default of KEDA, maxReplicaCount"
         found = one.at("spec", "maxReplicaCount").counted(KEDA_MOST, why, least=1)
-        kind = str(target.at("kind").value or "Deployment")
-        key = (kind, one.namespace, str(target.at("name").value))
-        self.scalers.setdefault(key, []).append(found)
+        self._scales(one, str(target.at("kind").value or "Deployment"), found)
+
+    def _scales(self, one: Resource, kind: str, most: Fact[int]) -> None:
+        name = str(one.at("spec", "scaleTargetRef", "name").value)
+        self.scalers.setdefault((kind, name), []).append((_said_namespace(one), most))
+
+    def maxima(self, resource: Resource) -> list[Fact[int]]:
+        """The maximum of each autoscaler of a workload.
+
+        Charts name the namespace in some templates only, and kubectl -n gives it to the others.
+        """
+        own = _said_namespace(resource)
+        return [
+            most
+            for namespace, most in self.scalers.get((resource.kind, resource.name), [])
+            if own == namespace or None in {own, namespace}
+        ]
 
     def desired(self, resource: Resource, warnings: list[str]) -> Fact[int]:
         """The most pods that are wanted: an autoscaler's maximum, unless the workload's is higher.
 
         Contradictions are added to the warnings.
         """
-        scalers = self.scalers.get((resource.kind, resource.namespace, resource.name), [])
+        scalers = self.maxima(resource)
         if len(scalers) > 1:
             warnings.append(
                 f"{resource.where}: {resource.name} has {len(scalers)} autoscalers, which work "
@@ -96,16 +110,26 @@ class KubernetesObjects:
         return self.values.get((kind, namespace, name), {}).get(key)
 
 
-def entries(one: Resource) -> dict[str, str]:
-    """Return the entries of a ConfigMap or Secret by key, decoded."""
-    found = {str(key): str(value) for key, value in one.at("stringData").mapping().items()}
+def _said_namespace(one: Resource) -> str | None:
+    value = one.at("metadata", "namespace").value
+    return None if value is None else str(value)
+
+
+def entries(one: Resource) -> dict[str, str | None]:
+    """Return the entries of a ConfigMap or Secret by key, decoded; None: encrypted, or a place
+    that another tool fills in.
+    """
+    found = {str(key): written(value) for key, value in one.at("stringData").mapping().items()}
     for key, value in one.at("data").mapping().items():
-        found.setdefault(str(key), str(value) if one.kind == "ConfigMap" else _decoded(str(value)))
+        text = written(value) if one.kind == "ConfigMap" else _decoded(str(value))
+        found.setdefault(str(key), text)
     return found
 
 
-def _decoded(text: str) -> str:
+def _decoded(text: str) -> str | None:
     try:
         return base64.b64decode(text, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except binascii.Error:
+        return None
+    except UnicodeDecodeError:  # a key store or the like
         return ""

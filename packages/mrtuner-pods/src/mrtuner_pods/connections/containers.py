@@ -10,7 +10,12 @@ from mrtuner.facts import Fact
 from mrtuner_pods.connections.cluster import KubernetesObjects
 from mrtuner_pods.connections.container.commands import commands
 from mrtuner_pods.connections.container.connection_string import parsed
-from mrtuner_pods.connections.container.container import Container, dependent, expanded
+from mrtuner_pods.connections.container.container import (
+    Container,
+    dependent,
+    expanded,
+    written,
+)
 from mrtuner_pods.connections.manifest import Place, Resource
 
 #: Where a kind has the specification of its pod.
@@ -101,7 +106,9 @@ def _mounted(
             ):
                 if name and not _NO_SETTINGS.search(str(name)):
                     values = known.values.get((kind, resource.namespace, str(name)))
-                    yield f"{kind} {name}", None if values is None else "\n".join(values.values())
+                    known_here = values is not None and None not in values.values()
+                    text = "\n".join(filter(None, (values or {}).values()))
+                    yield f"{kind} {name}", text if known_here else None
 
 
 def _absent(resource: Resource, container: Place, known: KubernetesObjects) -> Iterator[str]:
@@ -135,7 +142,7 @@ def _variable(
     where = f"{place.file}:{place.line}"
     value = place.at("value")
     if value.value is not None:
-        return Fact(str(value.value), f"{where} env {name}")
+        return Fact(written(value.value), f"{where} env {name}")
     for key, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
         reference = place.at("valueFrom", key)
         if reference.value is not None:

@@ -21,10 +21,12 @@ from mrtuner_pods.connections.model import (
     Pool,
     Pooler,
     RolloutStage,
+    ServerPool,
     Workload,
     server_name,
     total,
 )
+from mrtuner_pods.connections.pgbouncer import ANY
 from mrtuner_pods.connections.remedies import WaysToFit, remedies
 
 if TYPE_CHECKING:
@@ -134,7 +136,7 @@ def judge(
         _limits(workloads, others, database, pooler, pooled, servers=servers, stage=stage)
     )
     sessions = _sessions(workloads, pooler, pooled)
-    said = [*warnings, *_superuser(sessions, database), *(pooler.warnings if pooler else ())]
+    said = [*warnings, *_superuser(sessions, database)]
     said += _more_than_reachable(terms, stage, database, seen)
     told = [*notes, *database.notes, *(pooler.notes if pooler else ())]
     told += _unmatched_limits(sessions, database)
@@ -151,7 +153,12 @@ def judge(
         notes=tuple(dict.fromkeys(told)),
         warnings=tuple(dict.fromkeys(said)),
         seen=seen,
-        unjudged=(*unjudged, *_behind_unknown_pooler(workloads, pooler), *elsewhere),
+        unjudged=(
+            *unjudged,
+            *_behind_unknown_pooler(workloads, pooler),
+            *(pooler.unjudged if pooler else ()),
+            *elsewhere,
+        ),
     )
 
 
@@ -225,8 +232,9 @@ def _more_than_reachable(
 
 def _direct(workload: Workload, pooler: Pooler, named: frozenset[str]) -> bool:
     """Whether a workload avoids the pooler: it is named, or its host is the server itself."""
-    hosts = {pool.host for pool in workload.pools}
-    return workload.name in named or bool(hosts & pooler.hosts)
+    hosts = {server_name(pool.host) for pool in workload.pools}
+    behind = {server_name(host) for host in pooler.hosts}
+    return workload.name in named or bool(hosts & behind)
 
 
 # Terms: what opens connections to the server.
@@ -389,18 +397,43 @@ def _of_pooler(
         fixed=dict.fromkeys(RolloutStage, 0),
         clients=True,
     )
-    if pooler.mode == "session":
+    yield from _of_session_mode(clients, pooler, processes)
+
+
+def _of_session_mode(
+    clients: Sequence[Workload], pooler: Pooler, processes: int
+) -> Iterator[Limit]:
+    """The sessions of each pool in session mode, and of all where they share limits."""
+    used = [
+        (one, inside) for one in pooler.pools
+        if one.mode == "session" and (inside := tuple(_clients_of(one, clients)))
+    ]  # fmt: skip
+    each = [pooler.within_limits([one]) for one, _ in used]
+    together = pooler.within_limits(one for one, _ in used)
+    shared = [("", together, tuple(clients))]
+    if together == sum(each) or len(used) < len(pooler.pools):
+        shared = []
+    pools = [
+        (f", {one.client or 'any user'} in {one.entry}" if used[1:] else "", most, inside)
+        for (one, inside), most in zip(used, each, strict=True)
+    ]
+    for whose, most, inside in (*pools, *shared):
         yield Limit(
-            name="server sessions of PgBouncer in session mode",
+            name=f"server sessions of PgBouncer in session mode{whose}",
             kind="session pooling",
-            capacity=processes * pooler.servers(),
-            how=f"{processes} x {pooler.servers()}: with pool_mode = session ({pooler.where}), a "
+            capacity=processes * most,
+            how=f"{processes} x {most}: with pool_mode = session ({pooler.where}), a "
             "client keeps its server session for as long as it is connected, as those of a pool "
             "are; the others wait",
-            workloads=clients,
+            workloads=inside,
             fixed=dict.fromkeys(RolloutStage, 0),
             clients=True,
         )
+
+
+def _clients_of(pool: ServerPool, workloads: Sequence[Workload]) -> Iterator[Workload]:
+    name = None if pool.entry == ANY else pool.entry
+    return _matching(workloads, role=pool.client, database=name)
 
 
 def _usable(database: Database, roles: frozenset[str | None]) -> str:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from math import prod
 from typing import Literal
 
-from mrtuner.facts import Fact
+from mrtuner.facts import Fact, Missing
 from mrtuner_pods.observed.model import PoolerPool
 
 #: A number of connections; None: unbounded.
@@ -125,11 +125,13 @@ class Workload:
 class ServerPool:
     """The connections of one pooler process to one database for one user."""
 
-    entry: str  # of the section [databases]
+    entry: str  # the database's name for clients; *: any
     database: str | None  # as the server names it; None: unknown
-    user: str | None  # None: unknown
+    client: str | None  # who logs in; None: unknown, or anybody
+    user: str | None  # at the server; None: unknown
     size: Fact[int]
     reserve: Fact[int]
+    mode: str = "session"  # pool_mode
 
     @property
     def connections(self) -> int:
@@ -150,25 +152,28 @@ class Pooler:
     pools: tuple[ServerPool, ...]
     database_limits: dict[str, Fact[int]] = field(default_factory=dict)  # max_db_connections
     user_limits: dict[str, Fact[int]] = field(default_factory=dict)  # max_user_connections
-    mode: str = "session"
     waits: bool = False  # for its clients, when it is told to end
     hosts: frozenset[str] = frozenset()  # of the servers behind it
     names: frozenset[str] = frozenset()  # by which clients reach it, as far as manifests say
     now: tuple[PoolerPool, ...] = ()  # what its pools do, if a running one was queried
     notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    unjudged: tuple[Missing, ...] = ()  # settings that were not read
 
     def servers(self, database: str | None = None, user: str | None = None) -> int:
-        """The most server connections of one process: all, or those of one database or user.
-
-        A pool opens no more than it has clients; then the limits of databases and of users apply.
-        """
-        chosen = [
+        """The most server connections of one process: all, or those of one database or user."""
+        return self.within_limits(
             one
             for one in self.pools
             if (database is None or one.database in {None, database})
             and (user is None or one.user in {None, user})
-        ]
+        )
+
+    def within_limits(self, pools: Iterable[ServerPool]) -> int:
+        """The most server connections that one process opens for some of its pools.
+
+        A pool opens no more than it has clients; then the limits of databases and of users apply.
+        """
+        chosen = tuple(pools)
         return min(
             self._limited(chosen, "entry", self.database_limits),
             self._limited(chosen, "user", self.user_limits),

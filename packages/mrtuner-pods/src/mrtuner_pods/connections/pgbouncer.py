@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrtuner.errors import BadValue
-from mrtuner.facts import Fact
+from mrtuner.facts import Fact, Missing
 from mrtuner_pods.connections.container.connection_string import parsed
 from mrtuner_pods.connections.container.container import Environment, whole
-from mrtuner_pods.connections.model import Pooler, Rollout, ServerPool, Workload
+from mrtuner_pods.connections.model import Pooler, Rollout, ServerPool, Workload, server_name
 
 _DEFAULTS: Final = {
     "max_client_conn": 100,
@@ -25,7 +25,11 @@ _DEFAULTS: Final = {
     "max_db_connections": 0,
     "max_user_connections": 0,
 }
-_ANY: Final = "*"
+#: The entry that serves every database without one of its own.
+ANY: Final = "*"
+#: What images take from variables, in capitals; Bitnami's with a prefix.
+_OF_IMAGES: Final = ("pool_mode", *_DEFAULTS)
+_PREFIX: Final = "PGBOUNCER_"
 _ENTRY: Final = re.compile(r"(\w+)\s*=\s*('(?:''|[^'])*'|\S+)")
 #: Since this version, PgBouncer waits for its clients at SIGTERM (pgbouncer#902).
 _WAITS: Final = (1, 23)
@@ -41,26 +45,37 @@ class Login:
 
 def pooler(
     text: str, file: str, rollout: Rollout, workloads: Sequence[Workload], *,
-    waits: bool = False,
+    waits: bool = False, server: str | None = None, running: bool = False,
 ) -> Pooler:  # fmt: skip
     """Return the pooler that a pgbouncer.ini describes, for the workloads that go through it.
 
-    Raises BadValue if it is not such a file, or cannot be used.
+    `server` is the host whose limits are known: pools that lead elsewhere are not counted. The
+    text of a `running` one lists no database that `*` stands for. Raises BadValue if it is not such
+    a file, or cannot be used.
     """
     sections = _sections(text, file)
     settings = _Settings(file, sections)
     notes: list[str] = []
-    warnings: list[str] = []
+    unjudged: list[Missing] = []
     entries = list(_entries(sections.get("databases", {}), file))
     if not entries:
-        raise BadValue(f"{file} has no [databases]", "Name the databases that it serves.")
-    host = _main_host(entries)
-    logins = _logins(one for one in workloads if host not in {pool.host for pool in one.pools})
+        hint = "Give its file: SHOW DATABASES does not list what * serves." if running else None
+        raise BadValue(f"{file} has no [databases]", hint or "Name the databases that it serves.")
+    host = _main_host(entries, server)
+    behind = server_name(host)
+    logins = _logins(
+        one for one in workloads if behind not in {server_name(pool.host) for pool in one.pools}
+    )
+    if running:
+        unjudged += _unlisted(logins, entries, file)
     pools: list[ServerPool] = []
     limits: dict[str, Fact[int]] = {}
     for entry in entries:
-        if entry.get("host", host) != host:
-            notes.append(f"{file}: {entry['entry']} is on {entry['host']}, and is not counted")
+        if server_name(entry.get("host", host)) != behind:
+            if {None, entry["entry"]} & {one.database for one in logins}:
+                unjudged.append(_elsewhere(entry, file))
+            else:
+                notes.append(f"{file}: {entry['entry']} is on {entry['host']}, and is not counted")
             continue
         names = _names(entry, entries, logins, workloads)
         own = list(_pools(entry, names, settings, logins, notes))
@@ -68,9 +83,10 @@ def pooler(
         if limit.value:
             limits |= {one.entry: limit for one in own}
         pools += own
-    for name in sections.get("pgbouncer", {}):
-        if name.startswith("%include"):
-            warnings.append(f"{file}: what {name} names was not read")
+    unjudged += [
+        Missing(f"{file}: {name}", "the file that it names was not read", hint="put it in")
+        for section in sections.values() for name in section if name.startswith("%include")
+    ]  # fmt: skip
     if not waits:
         notes.append(
             "PgBouncer 1.23 and later waits for its clients when told to stop: a terminating pod "
@@ -84,12 +100,29 @@ def pooler(
         pools=tuple(pools),
         database_limits=limits,
         user_limits=_user_limits(pools, settings),
-        mode=settings.text("pool_mode", "session"),
         waits=waits,
         hosts=frozenset({host} - {""}),
         notes=tuple(notes),
-        warnings=tuple(warnings),
+        unjudged=tuple(unjudged),
     )
+
+
+def _unlisted(
+    logins: Iterable[Login], entries: Sequence[Mapping[str, str]], file: str
+) -> Iterator[Missing]:
+    """Yield the databases that `*` may serve: PgBouncer lists one only while it is in use."""
+    listed = {one["entry"] for one in entries}
+    for name in dict.fromkeys(one.database for one in logins):
+        if name is not None and name not in listed:
+            why = "SHOW DATABASES does not list it: * may serve it"
+            yield Missing(f"{name} of {file}", why, option="--pgbouncer FILE")
+
+
+def _elsewhere(entry: Mapping[str, str], file: str) -> Missing:
+    return Missing(
+        f"{entry['entry']} of {file}", f"it is on {entry['host']}, whose limits were not read",
+        hint="check it with a --database of its own",
+    )  # fmt: skip
 
 
 def by_variables(environment: Environment) -> str | None:
@@ -98,18 +131,23 @@ def by_variables(environment: Environment) -> str | None:
     edoburu/pgbouncer takes POOL_MODE and DB_HOST, Bitnami's the same with PGBOUNCER_ and
     POSTGRESQL_HOST. Variables without a value here are left to PgBouncer's defaults.
     """
-    said = {name.removeprefix("PGBOUNCER_"): one.value for name, one in environment.items()}
-    settings = [
-        f"{name} = {said[name.upper()]}" for name in ("pool_mode", *_DEFAULTS)
-        if said.get(name.upper())
-    ]  # fmt: skip
+    said = {name.removeprefix(_PREFIX): one.value for name, one in environment.items()}
+    settings = [f"{name} = {said[name.upper()]}" for name in _OF_IMAGES if said.get(name.upper())]
     string = parsed(said.get("DATABASE_URL") or "")
     host = (string.host if string else None) or said.get("DB_HOST") or said.get("POSTGRESQL_HOST")
     if not settings and not host:
         return None
     name = (string.database if string else None) or said.get("DB_NAME") or said.get("DATABASE")
-    entry = f"{name or _ANY} ={f' host={host}' if host else ''}"
+    entry = f"{name or ANY} ={f' host={host}' if host else ''}"
     return "\n".join(["[databases]", entry, "[pgbouncer]", *settings])
+
+
+def unknown_variables(environment: Environment) -> list[str]:
+    """Return those of an image's variables whose values are in objects that are not here."""
+    return [
+        name for name, one in environment.items()
+        if one.value is None and name.removeprefix(_PREFIX).lower() in _OF_IMAGES
+    ]  # fmt: skip
 
 
 def waits_for_clients(image: str) -> bool:
@@ -118,7 +156,8 @@ def waits_for_clients(image: str) -> bool:
     >>> waits_for_clients("edoburu/pgbouncer:v1.23.1-p2"), waits_for_clients("pgbouncer:1.18")
     (True, False)
     """
-    found = re.match(r"v?(\d+)\.(\d+)", image.rpartition(":")[2])
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+    found = re.match(r"v?(\d+)\.(\d+)", tag)
     return found is not None and (int(found[1]), int(found[2])) >= _WAITS
 
 
@@ -167,6 +206,11 @@ class _Settings:
         source = f"{self.file} [pgbouncer] {name}"
         return Fact(whole(Fact(self.own[name], source), least), source)
 
+    def mode(self, user: str | None, entry: Mapping[str, str]) -> str:
+        """The pool_mode for a user of a database: the user's own comes first."""
+        own = self.users.get(user or "", {}).get("pool_mode") or entry.get("pool_mode")
+        return own or self.text("pool_mode", "session")
+
     def of_user(self, user: str | None, name: str) -> Fact[int] | None:
         """A setting of a user from [users]; None if there is none."""
         value = self.users.get(user or "", {}).get(name)
@@ -189,10 +233,11 @@ def _entries(databases: Mapping[str, str], file: str) -> Iterator[dict[str, str]
         yield {"file": file, "entry": name.strip('"'), **_words(text)}
 
 
-def _main_host(entries: Sequence[Mapping[str, str]]) -> str:
-    """The host of most databases; the others are on other servers."""
+def _main_host(entries: Sequence[Mapping[str, str]], server: str | None) -> str:
+    """The host that `server` names, else that of most databases; the others are elsewhere."""
     hosts = [entry.get("host", "") for entry in entries]
-    return max(dict.fromkeys(hosts), key=hosts.count)
+    own = [one for one in hosts if one and server_name(one) == server_name(server)]
+    return own[0] if own else max(dict.fromkeys(hosts), key=hosts.count)
 
 
 # Pools.
@@ -211,24 +256,33 @@ def _pools(
 ) -> Iterator[ServerPool]:  # fmt: skip
     """A pool for each user of each database name that clients use; None: an unknown name.
 
-    An entry may force one user, and lead all names to one database.
+    An entry may force one user, and lead all names to one database. What a user has of its own
+    comes before what the entry says. Source: server.c of PgBouncer, pool_pool_size.
     """
     for name in names:
-        users = [entry["user"]] if "user" in entry else _users(name, logins, notes, settings.file)
+        forced = entry.get("user")
+        clients: list[str | None] = [None]
+        if not forced:
+            clients = _users(name, logins, notes, settings.file)
         asks = entry.get("auth_user") or settings.text("auth_user", "")
-        if asks and asks not in users:
-            users = [*users, asks]
-        for user in users:
-            size = _own(entry, "pool_size", settings) or settings.of_user(user, "pool_size")
-            reserve = _own(entry, "reserve_pool", settings) or _own(
-                entry, "reserve_pool_size", settings
+        if asks and asks not in {*clients, forced}:
+            clients = [*clients, asks]
+        for client in clients:
+            user = client or forced
+            size = settings.of_user(user, "pool_size") or _own(entry, "pool_size", settings)
+            reserve = (
+                settings.of_user(user, "reserve_pool_size")
+                or _own(entry, "reserve_pool", settings)
+                or _own(entry, "reserve_pool_size", settings)
             )
             yield ServerPool(
-                entry=name or _ANY,
+                entry=name or ANY,
                 database=entry.get("dbname", name),
+                client=client,
                 user=user,
                 size=size or settings.number("default_pool_size"),
                 reserve=reserve or settings.number("reserve_pool_size"),
+                mode=settings.mode(user, entry),
             )
 
 
@@ -240,12 +294,12 @@ def _names(
 
     Where a workload has more databases than are named, the others are None.
     """
-    if entry["entry"] != _ANY:
+    if entry["entry"] != ANY:
         return [entry["entry"]]
     own = {one["entry"] for one in entries}
     names = list(dict.fromkeys(one.database for one in logins if one.database not in own))
     most = max((pool.databases.value for one in workloads for pool in one.pools), default=1)
-    return names + [None] * (most - len(names) - len(own - {_ANY}))
+    return names + [None] * (most - len(names) - len(own - {ANY}))
 
 
 def _users(

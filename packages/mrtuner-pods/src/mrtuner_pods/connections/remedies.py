@@ -68,7 +68,8 @@ class PoolerNeeded:
     """A pooler in transaction mode for all workloads."""
 
     servers: Annotated[int, Doc("server connections of all its processes, at most")]
-    each: Annotated[int, Doc("max_db_connections of each process")]
+    each: Annotated[int, Doc("max_db_connections of each process, for each database")]
+    databases: Annotated[int, Doc("databases that the workloads use")]
     processes: Annotated[int, Doc("processes, including those of a rollout")]
     clients: Annotated[Count, Doc("clients that they must admit in total; null: unbounded")]
 
@@ -184,16 +185,21 @@ def _pooler(
 ) -> PoolerNeeded | None:  # fmt: skip
     """All workloads through a pooler: the load's need where it is known, else all that is left."""
     processes = pooler.processes_at(stage) if pooler is not None else _NEW_POOLER
+    pools = [pool for one in workloads for pool in one.pools]
+    named = {pool.database for pool in pools if pool.database}
+    databases = max(1, len(named), *(pool.databases.value for pool in pools))
+    limits = processes * databases
     left = usable - _lasting(others)
-    if processes < 1 or left < processes:
+    if processes < 1 or left < limits:
         return None
-    servers = left // processes * processes
+    servers = left // limits * limits
     if expected is not None:
-        needed = ceil(expected.value / processes) * processes
-        servers = min(servers, max(processes, needed))
+        needed = ceil(expected.value / limits) * limits
+        servers = min(servers, max(limits, needed))
     return PoolerNeeded(
         servers=servers,
-        each=servers // processes,
+        each=servers // limits,
+        databases=databases,
         processes=processes,
         clients=total(one.connections(stage) for one in workloads),
     )

@@ -241,10 +241,11 @@ def _pooler(way: PoolerNeeded | None) -> str:
         "as many clients as the applications open"
         if way.clients is None else f"{way.clients:,} clients together"
     )  # fmt: skip
+    of_each = f" for each of {way.databases} databases" if way.databases > 1 else ""
     return (
         f"PgBouncer in transaction mode with at most {way.servers:,} server connections: "
-        f"max_db_connections = {way.each:,} in each of {way.processes} processes (those of a "
-        f"rollout included), and max_client_conn for {clients}"
+        f"max_db_connections = {way.each:,}{of_each} in each of {way.processes} processes (those "
+        f"of a rollout included), and max_client_conn for {clients}"
     )
 
 

@@ -10,7 +10,7 @@ from mrtuner.errors import BadValue
 from mrtuner.facts import Fact, Missing
 from mrtuner.wording import enumerated
 from mrtuner_pods.connections.cluster import KubernetesObjects, entries
-from mrtuner_pods.connections.container.container import image_name
+from mrtuner_pods.connections.container.container import Container, image_name
 from mrtuner_pods.connections.container.pools import pools
 from mrtuner_pods.connections.containers import TEMPLATE, containers, odd_memory, pod_of
 from mrtuner_pods.connections.formats import COMPOSE, ECS, PROCFILE, UNCOUNTED
@@ -18,7 +18,11 @@ from mrtuner_pods.connections.given import Given
 from mrtuner_pods.connections.manifest import Resource
 from mrtuner_pods.connections.model import Other, Pool, Workload
 from mrtuner_pods.connections.operators import may_connect, pooler_of
-from mrtuner_pods.connections.pgbouncer import by_variables, waits_for_clients
+from mrtuner_pods.connections.pgbouncer import (
+    by_variables,
+    unknown_variables,
+    waits_for_clients,
+)
 from mrtuner_pods.connections.rollouts import (
     ENDING,
     SCALED_JOB,
@@ -43,6 +47,7 @@ class Gathered:
     poolers: list[Workload] = field(default_factory=list)  # that have PgBouncer in their pods
     waits: bool = False  # whether PgBouncer waits for its clients, by its image's tag
     configurations: list[tuple[str, str]] = field(default_factory=list)  # PgBouncer's: text, where
+    unread: dict[str, list[Missing]] = field(default_factory=dict)  # of these, by where
     services: list[Resource] = field(default_factory=list)
     names: set[str] = field(default_factory=set)  # of poolers, as their clients name them
     notes: list[str] = field(default_factory=list)
@@ -96,7 +101,9 @@ def _add(resource: Resource, known: KubernetesObjects, given: Given, found: Gath
             pooler = True
             found.waits |= waits_for_clients(container.image)
             if (text := by_variables(container.environment)) is not None:
-                found.configurations.append((text, f"{container.where}, variables"))
+                where = f"{container.where}, variables"
+                found.configurations.append((text, where))
+                found.unread[where] = _unread(container)
         inside = pools(container, given)
         opened += inside.pools
         found.notes += [note for note in inside.notes if note not in found.notes]
@@ -123,6 +130,13 @@ def _add(resource: Resource, known: KubernetesObjects, given: Given, found: Gath
     if opened:
         found.workloads.append(made)
         found.notes += _of_budget(known.budget(resource), made)
+
+
+def _unread(container: Container) -> list[Missing]:
+    """What may hold settings of a pooler whose image takes them from variables."""
+    absent = [*container.absent, *unknown_variables(container.environment)]
+    why = f"{enumerated(absent)} may hold its settings, and is not available"
+    return [Missing(container.workload, why, option="--pgbouncer FILE")] if absent else []
 
 
 def _of_budget(budget: Resource | None, made: Workload) -> Iterator[str]:

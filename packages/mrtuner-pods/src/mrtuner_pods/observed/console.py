@@ -61,14 +61,17 @@ def configuration(connection: Connection) -> str:
     """Return the running configuration as a pgbouncer.ini; the file on disk may differ."""
     config = {row["key"]: row["value"] for row in shown(connection, "CONFIG")}
     lines = ["[databases]"]
-    for row in shown(connection, "DATABASES"):
-        if (name := row["name"]) != _OWN:
-            quoted = name if name == "*" or name.isidentifier() else f'"{name}"'
-            lines.append(f"{quoted} = {_entry(row)}".rstrip())
+    databases = [row for row in shown(connection, "DATABASES") if row["name"] != _OWN]
+    for row in databases:
+        quoted = name if (name := row["name"]).isidentifier() else f'"{name}"'
+        lines.append(f"{quoted} = {_entry(row)}".rstrip())
+    sizes = [int(row["pool_size"] or 0) for row in databases]
     lines.append("[pgbouncer]")
     lines += [f"{name} = {config[name]}" for name in _SETTINGS if config.get(name)]
     users = [
-        (row["name"], entry) for row in shown(connection, "USERS") if (entry := _user(row, config))
+        (row["name"], entry)
+        for row in shown(connection, "USERS")
+        if (entry := _user(row, config, sizes))
     ]
     if users:
         lines += ["[users]", *(f"{name} = {entry}" for name, entry in users)]
@@ -83,6 +86,7 @@ def _entry(row: Row) -> str:
         "user": row.get("force_user"),
         "pool_size": row.get("pool_size"),
         "reserve_pool": row.get("reserve_pool") or row.get("reserve_pool_size"),
+        "pool_mode": row.get("pool_mode"),
         "max_db_connections": row.get("max_connections"),
     }
     return " ".join(f"{name}={_quoted(value)}" for name, value in parts.items() if value)
@@ -93,11 +97,20 @@ def _quoted(value: object) -> str:
     return text if text.replace("_", "").isalnum() else "'" + text.replace("'", "''") + "'"
 
 
-def _user(row: Row, config: Mapping[str, str]) -> str:
+def _user(row: Row, config: Mapping[str, str], sizes: Sequence[int]) -> str:
+    """Return an entry for [users]. A user without a pool_size is shown with that of the user before
+    (admin.c, admin_show_users): one below a database's may be none, so the largest counts.
+    """
     found = {
         name: row.get(name) for name in ("pool_size", "max_user_connections")
         if row.get(name) not in {None, "", "0", 0, config.get(name)}
     }  # fmt: skip
+    if "pool_size" in found:
+        own = int(found.pop("pool_size") or 0)
+        if own > min(sizes, default=0):
+            found["pool_size"] = max(own, *sizes)
+    if mode := row.get("pool_mode"):
+        found["pool_mode"] = mode
     return " ".join(f"{name}={value}" for name, value in found.items())
 
 

@@ -136,7 +136,7 @@ def _read(
     workers = _workers(container, kind)
     inside = threads(container, kind, given) or Fact(1, "one thread: no option says so")
     limits = place.at("resources")
-    scaled = (one.kind, one.namespace, one.name) in known.scalers
+    scaled = bool(known.maxima(one))
     rollout = rollout_of(one, pod, known, given, warnings)
     cpu_limit = _cpus(limits.at("limits", "cpu"))
     added = next(_added_limits(resources, one.namespace), None)

@@ -17,7 +17,7 @@ from mrtuner_pods.connections.container.container import NOT_CLIENTS, Container,
 #: Variables whose presence says that a container has a database.
 OF_A_DATABASE: Final = re.compile(
     r"^(?!REDIS|MONGO|MYSQL|MARIADB|SQLITE|INFLUX|CLICKHOUSE)"
-    r".*?(^|_)(DATABASE|DB|POSTGRES|POSTGRESQL|PG|PSQL|JDBC|RDS)(_|$)"
+    r".*?(^|_)(DATABASE|DB|POSTGRES|POSTGRESQL|PG|PSQL|JDBC|R2DBC|RDS)(_|$)"
     r"|(^|_)DB(HOST|NAME|USER|PASS|PASSWORD|URL)$|^DSN$"
     r"|^PG(HOST|HOSTADDR|DATABASE|USER|PASSWORD|SERVICE)$|^DATA_SOURCE_(NAME|URI)$"
     r"|DATASOURCE|^CONNECTIONSTRINGS?__",
@@ -29,7 +29,7 @@ _WAITING: Final = frozenset({
     "wait4ports",
 })  # fmt: skip
 _PART: Final = re.compile(r"HOST|SERVER|USER|_NAME$|DATABASE$|_DB$", re.IGNORECASE)
-_URL: Final = re.compile(r"jdbc:[a-z]|([a-z][a-z0-9+.-]*):(?://|memory)", re.IGNORECASE)
+_URL: Final = re.compile(r"(?:jdbc|r2dbc):[a-z]|([a-z][a-z0-9+.-]*):(?://|memory)", re.IGNORECASE)
 #: Variables that say which kind of database an application uses.
 _KIND: Final = re.compile(
     r"(?:^|_)(?:DB|DATABASE)_(?:TYPE|CONNECTION|CLIENT|ENGINE|DRIVER|VENDOR|ADAPTER|DIALECT)$"

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-_URL: Final = re.compile(r"(?:jdbc:)?(postgres(?:ql)?(?:\+\w+)?)://", re.IGNORECASE)
+#: A JDBC or R2DBC driver may wrap another one: jdbc:aws-wrapper:postgresql://…
+_URL: Final = re.compile(
+    r"(?:(jdbc:|r2dbc:)(?:[\w-]+:)*)?((?:postgres(?:ql)?|ecto|postgis|psql|pgsql|pgx5?)(?:\+\w+)?)://",
+    re.IGNORECASE,
+)
+_MYSQLS_PORT: Final = "3306"
 _PAIRS: Final = re.compile(r"\s*([A-Za-z_][\w ]*?)\s*=\s*('[^']*'|\"[^\"]*\"|[^;]*?)\s*(?:;|$)")
 _WORDS: Final = re.compile(r"([a-z_]+)\s*=\s*('(?:\\.|[^'\\])*'|\S+)")
 #: What only a connection string to SQL Server has.
@@ -46,7 +51,9 @@ def parsed(text: str) -> ConnectionString | None:
     if SQL_SERVER.search(text):
         return None
     if match := _URL.match(text):
-        return _url(text, match)
+        url = _url(text, match)
+        # Ecto's generator writes the same scheme for MySQL.
+        return None if url.port == _MYSQLS_PORT else url
     for pattern in (_PAIRS, _WORDS) if ";" in text else (_WORDS,):
         found = {name.lower(): value.strip("'\"") for name, value in pattern.findall(text)}
         if _HOST & found.keys() and (_DATABASE | _USER) & found.keys():
@@ -59,15 +66,15 @@ def parsed(text: str) -> ConnectionString | None:
 
 
 def _url(text: str, match: re.Match[str]) -> ConnectionString:
-    jdbc = text.lower().startswith("jdbc:")
+    scheme = f"{match[1] or ''}{match[2]}".lower()
     try:
-        parts = urlsplit(text[len("jdbc:") if jdbc else 0 :])
+        parts = urlsplit(text[match.start(2) :])
         host, port = parts.hostname, parts.port
     except ValueError:  # an unescaped bracket in a password, or a port that is none
-        return ConnectionString(scheme=match[1].lower(), text=text)
+        return ConnectionString(scheme=scheme, text=text)
     query = {name.lower(): value for name, value in parse_qsl(parts.query)}
     return ConnectionString(
-        scheme=("jdbc:" if jdbc else "") + match[1].lower(),
+        scheme=scheme,
         host=host,
         port=None if port is None else str(port),
         database=unquote(parts.path.strip("/")) or query.get("dbname"),

@@ -16,6 +16,14 @@ from mrtuner_pods.frameworks import AppServer
 
 _VARIABLE: Final = re.compile(r"\$\((\w+)\)|\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
 _DEPENDENT: Final = re.compile(r"\$\((\w+)\)")
+#: Variables with more options for a JVM: its own, and those of common images.
+_OF_A_JVM: Final = (
+    "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JAVA_OPTS", "JAVA_OPTS_APPEND",
+    "CATALINA_OPTS",
+)  # fmt: skip
+
+#: What other tools replace: SOPS, plugins of Argo CD, webhooks for Vault, vals, 1Password.
+_REPLACED: Final = re.compile(r"ENC\[|<(?:path|vault):|vault:|ref\+|op://")
 
 #: Images of PostgreSQL.
 POSTGRES: Final = (
@@ -80,6 +88,12 @@ def is_of_image(image: str, patterns: Sequence[str]) -> bool:
 # Words and variables.
 
 
+def written(value: object) -> str | None:
+    """Return a value of a manifest as text; None where another tool puts its own in its place."""
+    text = str(value)
+    return None if _REPLACED.match(text) else text
+
+
 def expanded(command: Sequence[object], environment: Environment) -> tuple[str, ...]:
     """Return the words of a command with the values of its variables."""
     return tuple(
@@ -125,6 +139,21 @@ def option(container: Container, server: AppServer, names: Sequence[str]) -> Fac
         words = split(*expanded([more.value], container.environment))
         if (inside := _in_words(words, names)) is not None:
             return Fact(inside, more.source)
+    return None
+
+
+def option_of_program(container: Container, names: Sequence[str]) -> Fact[str] | None:
+    """The first of these options that a command of the container has, or a JVM's variable."""
+    words = [word for command in container.started for word in command.words]
+    for name in names:
+        if (found := _in_words(words, [name])) is not None:
+            return Fact(found, f"{container.where}: option {name}")
+    for more in _OF_A_JVM:
+        told = container.environment.get(more)
+        if told is not None and told.value:
+            inside = _in_words(split(*expanded([told.value], container.environment)), names)
+            if inside is not None:
+                return Fact(inside, told.source)
     return None
 
 

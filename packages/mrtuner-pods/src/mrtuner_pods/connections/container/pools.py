@@ -39,6 +39,7 @@ from mrtuner_pods.connections.container.container import (
     is_of_image,
     matches,
     option,
+    option_of_program,
     variable,
     whole,
 )
@@ -299,7 +300,8 @@ def _told(case: _Case) -> Fact[str] | None:
     if known is not None and case.server is not None:
         told = option(case.container, case.server, known.options)
     if known is not None and told is None:
-        told = _of_query(variable(environment, known.variables), known)
+        told = option_of_program(case.container, known.options)
+        told = told or _of_query(variable(environment, known.variables), known)
     told = told or _named_like_a_pool(environment)
     if in_string is not None and told is not None and in_string.value != told.value:
         case.found.warnings.append(
