@@ -15,8 +15,10 @@ from mrtuner.aws import rds
 from mrtuner.aws.session import client as aws_client
 from rds_flows import new_group
 from rdstune.cli import rdstune
+from rdstune.cli.change import attached_lately
 from rdstune.formats import GroupLine, render_group
 from rdstune.lab import Lab
+from rdstune.live.target import read_target
 
 Run = Callable[..., Result]
 
@@ -162,6 +164,58 @@ def test_a_shared_group_needs_more_than_yes(
     assert refused.exit_code == 4
     assert "group shop is also used by db2" in refused.stderr
     assert run("apply", "db1", "--from", file, "--yes", "--shared").exit_code == 0
+
+
+def test_a_boolean_in_words_is_applied_and_undone(
+    client: Any, lab: Lab, run: Run, tmp_path: Path
+) -> None:
+    """RDS keeps off as 0: what was read back looked like somebody else's value."""
+    new_group(client, "shop")
+    rds.attach_group(client, "db1", "shop")
+    lab.settle()
+    file = group_file(tmp_path, jit="off", work_mem="8192")
+    assert run("apply", "db1", "--from", file, "--yes").exit_code == 0
+    assert {one.name: one.value for one in rds.parameters(client, "shop", source="user")} == {
+        "jit": "0", "work_mem": "8192",
+    }  # fmt: skip
+    assert "nothing" in run("apply", "db1", "--from", file, "--yes").output
+    assert run("undo", "db1", "--yes").exit_code == 0
+    assert list(rds.parameters(client, "shop", source="user")) == []
+
+
+def test_a_value_with_which_another_instance_of_the_group_would_not_start_is_refused(
+    client: Any, lab: Lab, run: Run, tmp_path: Path
+) -> None:
+    """16 GiB fit db1, of 32 GiB, and not db2, of 4 GiB."""
+    new_group(client, "shop")
+    rds.attach_group(client, "db1", "shop")
+    client.create_db_instance(
+        DBInstanceIdentifier="db2", DBInstanceClass="db.t4g.medium", Engine="postgres",
+        EngineVersion="17", AllocatedStorage=100, MasterUsername="master",
+        MasterUserPassword="not a secret at all", DBParameterGroupName="shop",
+    )  # fmt: skip
+    lab.settle()
+    file = group_file(tmp_path, shared_buffers="2097152")
+    refused = run("apply", "db1", "--from", file, "--yes", "--shared")
+    assert refused.exit_code == 4
+    assert "db2 (db.t4g.medium) has this group too" in refused.stderr
+    assert list(rds.parameters(client, "shop", source="user")) == []
+
+
+def test_what_a_new_group_says_waits_for_the_reboot(
+    client: Any, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MRTUNER_STATE_DIR", str(tmp_path))
+    target = read_target(client, "db1")
+    assert not attached_lately(target)
+    assert run("apply", "db1", "--yes").exit_code == 0
+    assert attached_lately(read_target(client, "db1"))
+    assert run("undo", "db1", "--yes").exit_code == 0
+    file = group_file(tmp_path, work_mem="8192")
+    new_group(client, "shop")
+    rds.attach_group(client, "db1", "shop")
+    assert run("apply", "db1", "--from", file, "--yes").exit_code == 0
+    assert not attached_lately(read_target(client, "db1"))
 
 
 def attach_large_buffers(client: Any, lab: Lab) -> None:

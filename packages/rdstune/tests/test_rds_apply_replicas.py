@@ -8,12 +8,16 @@ import pytest
 
 from mrtuner.aws import rds
 from mrtuner.aws.rows import Scope
+from mrtuner.aws.session import Account
+from mrtuner.catalog.classes import instance_class
 from mrtuner.change.journal import Journal
 from mrtuner.errors import Refused
 from rds_flows import PACE, new_group, new_instance, values, wanted
+from rdstune.group.advice import advise, refuse_mistakes
 from rdstune.lab import Lab
 from rdstune.live.apply import RdsOutcome, Reboot, apply, make
-from rdstune.live.target import read_target
+from rdstune.live.incompatible_parameters import of_target, why_down
+from rdstune.live.target import overruling, read_target
 from rdstune.live.undo import undo
 
 
@@ -230,6 +234,49 @@ def test_a_clusters_change_is_undone_exactly(aurora: None, client: Any, journal:
     undo(client, "one", journal, pace=PACE)
     assert rds.cluster(client, "shop").group == "default.aurora-postgresql17"
     assert [one.name for one in rds.groups(client, Scope.CLUSTER) if not one.default] == []
+
+
+def own_group(client: Any, lab: Lab, name: str, value: str) -> None:
+    """Give the writer of the cluster a group of its own, which wins over the cluster's."""
+    client.create_db_parameter_group(
+        DBParameterGroupName="own", DBParameterGroupFamily="aurora-postgresql17", Description="own"
+    )
+    rds.modify_group(client, "own", [(name, value, "pending-reboot")])
+    rds.attach_group(client, "one", "own")
+    lab.settle()
+    rds.reboot(client, "one")
+    lab.settle()
+
+
+def test_a_value_of_an_instances_own_group_is_the_one_in_force(
+    aurora: None, lab: Lab, client: Any
+) -> None:
+    own_group(client, lab, "max_connections", "2000")
+    target = read_target(client, "shop")
+    assert overruling(client, target, target.member("one")) == {"max_connections": "2000"}
+    assert overruling(client, target, target.member("two")) == {}
+    advised = advise(target, Account(client.meta.region_name))
+    assert any("2,000" in note or "2000" in note for note in advised.notes)
+    plan = make(client, target, wanted(max_connections="100"))
+    assert plan.warnings == ("the instance group of one overrides max_connections",)
+
+
+def test_what_keeps_an_instance_down_in_its_own_group_is_named_there(
+    aurora: None, lab: Lab, client: Any
+) -> None:
+    own_group(client, lab, "shared_buffers", "{DBInstanceClassMemory/8192}")
+    target = read_target(client, "shop")
+    assert target.incompatible == ("one",)
+    found = why_down(client, target, {}, instance_class("db.r6g.xlarge"))
+    assert found is not None
+    assert (found.instance, found.overruled, found.own_group) == ("one", ("shared_buffers",), "own")
+    with pytest.raises(Refused, match="because of shared_buffers in its own group own"):
+        of_target(client, target, (), instance_class("db.r6g.xlarge"))
+
+
+def test_a_clusters_parameter_is_at_home_in_its_group(aurora: None, client: Any) -> None:
+    plan = make(client, read_target(client, "shop"), wanted(autovacuum_naptime="10"))
+    assert refuse_mistakes(plan, instance_class("db.r6g.xlarge"), "group.tf", {}) == ()
 
 
 def test_a_multi_az_cluster_is_rebooted_as_one(lab: Lab, client: Any, journal: Journal) -> None:

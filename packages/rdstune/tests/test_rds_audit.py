@@ -13,10 +13,20 @@ from typing import Any, Literal
 import boto3
 import pytest
 
+from mrtuner.aws.rows import GroupUse, Instance, Member, RdsCluster, Scope
+from mrtuner.aws.session import Account
 from mrtuner.catalog import Value
 from mrtuner.inputs import Workload
 from mrtuner.units import GiB
-from rdstune.fleet.audit import AuditFinding, AuditRow, Event, Failure, Surveyed, audit
+from rdstune.fleet.audit import (
+    AuditFinding,
+    AuditRow,
+    Event,
+    Failure,
+    Surveyed,
+    _Region,
+    audit,
+)
 from rdstune.fleet.document import audited_instance
 from rdstune.group.derive import design
 from rdstune.lab import Lab
@@ -207,9 +217,31 @@ def test_members_of_a_cluster_are_judged_by_the_clusters_group(lab: Lab) -> None
     )  # fmt: skip
     lab.settle()
     row = rows(audit([HERE]))["orders-1"]
-    assert (row.cluster, row.group) == ("orders", "ours")
+    assert (row.cluster, row.group, row.pending) == ("orders", "ours", ())
     assert row.assessment.unknown is None
     assert "max_connections" not in row.assessment.drift
+
+
+def test_what_waits_on_a_cluster_is_seen_at_its_instances() -> None:
+    cluster = RdsCluster(
+        identifier="orders", arn="", resource_id="", engine="aurora-postgresql",
+        engine_version="16.8", status="available", group="ours",
+        members=(Member(identifier="orders-1", writer=True, group_status="pending-reboot"),),
+        pending={"EngineVersion": "16.9", "Empty": {}},
+    )  # fmt: skip
+    instance = Instance(
+        identifier="orders-1", arn="", resource_id="", class_name="db.r6g.large",
+        engine="aurora-postgresql", engine_version="16.8", status="available", cluster="orders",
+        groups=(GroupUse(name="default.aurora-postgresql16", status="failed-to-apply"),),
+    )  # fmt: skip
+    place = _Region(
+        api=None, account=Account(HERE), workload=Workload.MIXED, clusters={"orders": cluster},
+        groups={(Scope.CLUSTER, "ours"): {}},
+    )  # fmt: skip
+    row = place.row(instance)
+    assert row.pending == ("EngineVersion (cluster orders)",)
+    assert row.apply_status == "failed-to-apply"
+    assert {AuditFinding.CHANGING, AuditFinding.REFUSED} <= set(row.findings)
 
 
 def test_a_group_is_read_once_however_many_instances_use_it(lab: Lab) -> None:

@@ -143,6 +143,47 @@ def test_terraform_literals_are_texts_and_references_are_not_known() -> None:
     assert app.unread == ("dynamic parameter blocks on line 33",)
 
 
+@pytest.mark.parametrize(
+    "given", ["!If [IsProd, {jit: 0}, {}]", "!Ref Values", "{'Fn::FindInMap': [A, b, c]}"]
+)
+def test_parameters_that_a_template_computes_are_not_read(given: str) -> None:
+    (group,) = yaml(
+        "Resources:\n  G:\n    Type: AWS::RDS::DBParameterGroup\n    Properties:\n"
+        f"      Family: postgres17\n      Parameters: {given}\n"
+    )
+    assert (group.entries, group.unread) == ((), ("Parameters on line 6",))
+
+
+def test_terraform_in_json_says_what_it_does_not_know() -> None:
+    text = (
+        '{"locals": {"f": "postgres17"}, "resource": {"aws_db_parameter_group": {\n'
+        '"a": {"family": "${var.f}", "parameter": [{"name": "jit", "value": "0"}],\n'
+        '"dynamic": {"parameter": [{"for_each": "${var.more}"}]}},\n'
+        '"b": {"family": "${local.f}"}}}}'
+    )
+    first, second = read_text(text, suffix=".json", source="main.tf.json")
+    assert (first.family, first.unknown_family) == (None, "${var.f}")
+    assert first.unread == ("dynamic parameter blocks on line 3",)
+    assert (second.family, second.unknown_family, second.unread) == ("postgres17", "", ())
+
+
+def test_an_element_of_a_modules_list_that_is_not_known_is_said() -> None:
+    text = """\
+module "db" {
+  source = "terraform-aws-modules/rds/aws"
+  family = "postgres17"
+  parameters = [
+    var.big ? { name = "work_mem", value = "65536" } : { name = "work_mem", value = "4096" },
+    { name = "jit", value = "0" },
+  ]
+}
+"""
+    (group,) = terraform(text)
+    assert values(group) == {"jit": "0"}
+    (unread,) = group.unread
+    assert unread.startswith("an element of parameters on line 4: ")
+
+
 def test_terraform_applies_immediately_where_nothing_is_said() -> None:
     """The provider's own default."""
     app, _ = terraform()

@@ -87,6 +87,12 @@ def test_multi_az_does_not_shorten_an_engine_upgrade() -> None:
     assert "both copies" in found.words
 
 
+def test_a_multi_az_cluster_is_upgraded_reader_by_reader() -> None:
+    found = of_action("db-upgrade", Deployment.CLUSTER)
+    assert (found.kind, found.figure) == (OutageKind.FAILOVER, "under 35 s")
+    assert "a major version: down throughout" in found.words
+
+
 def test_what_aws_does_not_promise_is_marked_as_inferred() -> None:
     found = of_action("hardware-maintenance", Deployment.CLUSTER)
     assert (found.kind, found.evidence) == (OutageKind.FAILOVER, Evidence.INFERRED)

@@ -103,20 +103,32 @@ def test_who_belongs_together() -> None:
     )  # fmt: skip
     rows = [
         base,
-        replace(base, identifier="copy", replicas=(), replica_of="main", tags={}),
+        replace(base, identifier="copy", replicas=("second",), replica_of="main", tags={}),
         replace(
             base, identifier="abroad", replicas=(), replica_of="arn:aws:rds:eu-west-1:1:db:main"
         ),
-        replace(base, identifier="member", replicas=(), cluster="c"),
+        replace(base, identifier="member", replicas=(), cluster="c", engine="aurora-postgresql"),
+        replace(base, identifier="whole-1", replicas=(), cluster="whole"),
+        replace(base, identifier="whole-2", replicas=(), cluster="whole"),
+        replace(base, identifier="second", replicas=(), replica_of="copy", tags={}),
         replace(base, identifier="bare", replicas=(), maintenance_window=None),
     ]
     found = {one.identifier: one.groups for one in places(rows, tag="app")}
     assert found == {
         "main": {"replicas of main", "app = shop"},
-        "copy": {"replicas of main"},
+        "copy": {"replicas of main", "replicas of copy"},
         "abroad": {"replicas of main", "app = shop"},
         "member": {"cluster c", "app = shop"},
+        "whole": {"cluster whole", "app = shop"},
+        "second": {"replicas of copy"},
     }
+    whole = next(one for one in places(rows) if one.identifier == "whole")
+    together = replace(whole, groups=frozenset("x"))
+    moved = [replace(together, identifier="a"), together]
+    assert [move.command for move in staggered(moved)] == [
+        "aws rds modify-db-cluster --db-cluster-identifier whole"
+        " --preferred-maintenance-window sun:06:00-sun:06:30"
+    ]
 
 
 starts = st.integers(0, 7 * 48 - 1).map(lambda half: half * 30)

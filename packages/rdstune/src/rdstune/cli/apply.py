@@ -124,7 +124,7 @@ def _prepare(
     workload: str,
     connections: int | None,
 ) -> Prepared:
-    from rdstune.group.advice import advise, refuse_overflow
+    from rdstune.group.advice import advise, others_of, refuse_overflow
     from rdstune.live.diff import machine_of
     from rdstune.live.incompatible_parameters import of_target, refuse_other_group
     from rdstune.live.plan import make
@@ -136,9 +136,10 @@ def _prepare(
     advised = advise(target, account, workload=workload, connections=connections, dsn=dsn)
     repairs = of_target(client, target, advised.settings, advised.design.instance_class)
     plan = make(client, target, [*advised.settings, *repairs], group)
-    tight = refuse_overflow(advised.design, plan)
+    others, unknown = others_of(plan, account)
+    tight = refuse_overflow(advised.design, plan, others)
     here = machine_of(client, target, advised.design.instance_class, dsn)
-    return Prepared(plan, here, (*advised.notes, *([tight] if tight else [])))
+    return Prepared(plan, here, (*advised.notes, *unknown, *tight))
 
 
 def _from_file(
@@ -150,7 +151,7 @@ def _from_file(
     dsn: str | None,
 ) -> Prepared:
     """Prepare the group in a file. For an unknown class, a note says that nothing is evaluated."""
-    from rdstune.group.advice import class_of, refuse_mistakes
+    from rdstune.group.advice import class_of, others_of, refuse_mistakes
     from rdstune.live.diff import machine_of
     from rdstune.live.incompatible_parameters import of_target
     from rdstune.live.plan import make
@@ -163,8 +164,9 @@ def _from_file(
         return Prepared(plan, None, (f"{error.message}: the results of formulas are not checked",))
     if repairs := of_target(client, target, wanted, known):
         plan = make(client, target, [*wanted, *repairs], group)
-    mistakes = refuse_mistakes(plan, known, str(source))
-    return Prepared(plan, machine_of(client, target, known, dsn), (*notes, *mistakes))
+    others, unknown = others_of(plan, account)
+    mistakes = refuse_mistakes(plan, known, str(source), others)
+    return Prepared(plan, machine_of(client, target, known, dsn), (*notes, *unknown, *mistakes))
 
 
 def _written(source: Path, family: str) -> list[WantedValue]:

@@ -53,6 +53,15 @@ def connect_option(why: str, **more: Any) -> Callable[[Function], Function]:
     )  # fmt: skip
 
 
+def attached_lately(target: Target) -> bool:
+    """Whether the last change in the journal attached the target's group."""
+    from mrtuner.change.journal import changes_with_steps
+
+    done = [one for one, _ in changes_with_steps() or () if one.server == target.arn]
+    group = done[-1].group if done else None
+    return group is not None and group.attached_before != group.attached_after == target.group
+
+
 compare_option = connect_option("to compare its settings; DSN must lead to the instance")
 poll_option = options.time_option(
     "--poll", "Time between the first two polls of AWS; later ones are less frequent.", default="1s"

@@ -67,6 +67,7 @@ def command(
         against=against,
         dsn=dsn,
         advised=advised.values,
+        newly=change.attached_lately(target),
     )
     notes = (*advised.notes, *found.notes)
     screen = _screen(found, notes, everything=everything)
@@ -100,14 +101,15 @@ def _screen(found: Diff, notes: Sequence[str], *, everything: bool) -> Iterator[
 
 def _why_down(found: Diff) -> str:
     down = ", ".join(found.target.incompatible)
-    if not found.culprits:
+    why = found.why_down
+    if why is None or not why.culprits:
         return f"{down} does not start (incompatible-parameters): no value in its group explains it"
-    by = {line.name: line.value for line in found.lines}
-    named = ", ".join(f"{name} = {by.get(name)}" for name in found.culprits)
-    return (
-        f"{down} does not start (incompatible-parameters) because of {named}: "
-        f"rdstune apply {found.target.identifier} repairs the group and reboots it"
-    )
+    named = ", ".join(f"{name} = {value}" for name, value in why.culprits.items())
+    remedy = f"rdstune apply {found.target.identifier} repairs the group and reboots it"
+    if why.overruled:
+        names = ", ".join(why.overruled)
+        remedy = f"{names} is set in its own group {why.own_group}: reset it there"
+    return f"{down} does not start (incompatible-parameters) because of {named}: {remedy}"
 
 
 def _worth_telling(line: ParameterLine) -> bool:

@@ -239,7 +239,7 @@ class _Region:
             cluster=instance.cluster,
             group=cluster.group if cluster else _group(instance),
             apply_status=_apply_status(instance, cluster),
-            pending=tuple(sorted(instance.pending)),
+            pending=(*sorted(instance.pending), *_of_cluster(cluster)),
             assessment=self._assessment(instance, cluster),
             note=self._note(instance.class_name),
         )
@@ -309,8 +309,18 @@ def _group(instance: Instance) -> str:
 
 
 def _apply_status(instance: Instance, cluster: RdsCluster | None) -> str:
-    """Return the instance group's status, or the cluster group's if the latter is not in sync."""
+    """Return the status of the instance's group or of its cluster's: the one to worry about."""
     own = instance.groups[0].status if instance.groups else ""
     members = cluster.members if cluster else ()
     above = next((one.group_status for one in members if one.identifier == instance.identifier), "")
+    if AuditFinding.REFUSED in {own, above}:
+        return AuditFinding.REFUSED.value
     return own if above in {"", _IN_SYNC} else above
+
+
+def _of_cluster(cluster: RdsCluster | None) -> tuple[str, ...]:
+    """What waits on the cluster: an upgrade of the engine is there, not on its instances."""
+    if cluster is None:
+        return ()
+    waits = sorted(name for name, value in cluster.pending.items() if value not in (None, "", {}))
+    return tuple(f"{name} (cluster {cluster.identifier})" for name in waits)

@@ -136,6 +136,12 @@ _UPGRADE_ALONE: Final = Outage(
     source=f"{_API}, EngineVersion",
     evidence=Evidence.DOCUMENTED,
 )
+_UPGRADE_CLUSTER: Final = replace(
+    FAILOVERS[Deployment.CLUSTER],
+    words="a minor version: the readers are upgraded one by one, then one of them becomes the "
+    "writer, which is like a failover; a major version: down throughout",
+    source=f"{_GUIDE}, upgrading the engine version of a Multi-AZ DB cluster",
+)
 _CERTIFICATE: Final = Outage(
     kind=OutageKind.RESTART,
     words="a restart, unless this engine version rotates certificates without one "
@@ -191,6 +197,8 @@ def _spared(where: Deployment, alone: Outage) -> Outage:
 
 
 def _upgrade(where: Deployment) -> Outage:
+    if where is Deployment.CLUSTER:
+        return _UPGRADE_CLUSTER
     return _UPGRADE if where is Deployment.MULTI_AZ else _UPGRADE_ALONE
 
 

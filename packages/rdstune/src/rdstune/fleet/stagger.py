@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Annotated, Final
 
 from mrtuner.aws.rows import Instance
+from mrtuner.catalog.classes import POSTGRES
 from mrtuner.described import Doc
 from rdstune.fleet.maintenance_windows import WEEK, Window
 
@@ -31,6 +32,7 @@ class CalendarEntry:
     window: Window
     backup: Window | None = None
     stays: bool = False  # moved only if it must be: production, primaries
+    cluster: bool = False  # a Multi-AZ DB cluster, which has one window for all its instances
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +52,16 @@ class Move:
     identifier: str
     now: Window
     to: Window | None
+    cluster: bool = False
 
     @property
     def command(self) -> str | None:
         """The command that moves it. This causes no outage unless the new window is now."""
         if self.to is None:
             return None
+        kind = "db-cluster" if self.cluster else "db-instance"
         return (
-            f"aws rds modify-db-instance --db-instance-identifier {self.identifier}"
+            f"aws rds modify-{kind} --{kind}-identifier {self.identifier}"
             f" --preferred-maintenance-window {self.to}"
         )
 
@@ -65,27 +69,37 @@ class Move:
 def places(
     instances: Iterable[Instance], *, tag: str | None = None, stays: Iterable[str] = ()
 ) -> tuple[CalendarEntry, ...]:
-    """Return the instances that have a window, with their groups; those in `stays` move last."""
+    """Return the instances that have a window, with their groups; those in `stays` move last.
+
+    The instances of a Multi-AZ DB cluster are one entry: only the cluster can be modified.
+    Source: RDS User Guide, "Modifying a Multi-AZ DB cluster".
+    """
     keep = frozenset(stays)
-    return tuple(
-        CalendarEntry(
-            identifier=one.identifier,
+    found: dict[str, CalendarEntry] = {}
+    for one in instances:
+        if not one.maintenance_window:
+            continue
+        whole = one.cluster if one.engine == POSTGRES else None
+        name = whole or one.identifier
+        kept = name in keep or one.identifier in keep
+        found[name] = CalendarEntry(
+            identifier=name,
             groups=frozenset(_groups(one, tag)),
             window=Window.parse(one.maintenance_window),
             backup=Window.parse(one.backup_window) if one.backup_window else None,
-            stays=one.identifier in keep,
+            stays=kept or (name in found and found[name].stays),
+            cluster=whole is not None,
         )
-        for one in instances
-        if one.maintenance_window
-    )
+    return tuple(found.values())
 
 
 def _groups(instance: Instance, tag: str | None) -> Iterator[str]:
     if instance.cluster:
         yield f"cluster {instance.cluster}"
-    if instance.replica_of or instance.replicas:
-        source = instance.replica_of or instance.identifier
-        yield f"replicas of {source.rpartition(':')[2]}"  # an ARN when in another region
+    if instance.replica_of:
+        yield f"replicas of {instance.replica_of.rpartition(':')[2]}"  # an ARN of another region
+    if instance.replicas:
+        yield f"replicas of {instance.identifier}"
     if tag is not None and tag in instance.tags:
         yield f"{tag} = {instance.tags[tag]}"
 
@@ -119,7 +133,11 @@ def staggered(calendar: Sequence[CalendarEntry], *, gap: int = GAP) -> tuple[Mov
     for place in sorted(calendar, key=lambda one: (not one.stays, one.identifier)):
         found = _nearest(place, settled, gap)
         if found != place.window:
-            moves.append(Move(identifier=place.identifier, now=place.window, to=found))
+            moves.append(
+                Move(
+                    identifier=place.identifier, now=place.window, to=found, cluster=place.cluster
+                )
+            )  # fmt: skip
         settled.append(_at(place, found or place.window))
     return tuple(moves)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mrtuner.aws import rds
 from mrtuner.aws.errors import AwsError
+from mrtuner.aws.rows import Scope
 from mrtuner.aws.session import Account, client
 from mrtuner.catalog.classes import InstanceClass, instance_class, instance_classes
 from mrtuner.catalog.ec2 import class_from_ec2
@@ -18,8 +19,8 @@ from rdstune.group.group_settings import Setting
 from rdstune.group.sizes import MOST_SHARED, Size, on_class
 from rdstune.group.source import GroupEntry, WrittenGroup
 from rdstune.lint.check import Severity, lint
-from rdstune.live.plan import RdsPlan
-from rdstune.live.target import Target
+from rdstune.live.plan import RdsPlan, user_values
+from rdstune.live.target import Target, classes, overruling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +72,11 @@ def advise(
 
 
 def _connections_in_force(target: Target, account: Account) -> str | None:
-    """Return max_connections as set by a user in the attached group; None for the default."""
-    rows = rds.parameters(client("rds", account), target.group, target.scope, source="user")
-    return next((row.value for row in rows if row.name == "max_connections"), None)
+    """Return max_connections as a user set it for the writer; None for the default."""
+    api = client("rds", account)
+    rows = rds.parameters(api, target.group, target.scope, source="user")
+    values = {**user_values(rows), **overruling(api, target, target.writer)}
+    return values.get("max_connections")
 
 
 def _lacking(dsn: str, values: Mapping[str, str]) -> dict[str, str]:
@@ -95,42 +98,81 @@ def class_of(target: Target, account: Account) -> tuple[InstanceClass, tuple[str
 
     Raises BadValue when there is neither, AwsError when EC2 denies the call.
     """
+    return _class_named(target.class_name, target.engine, account)
+
+
+def others_of(plan: RdsPlan, account: Account) -> tuple[dict[str, InstanceClass], tuple[str, ...]]:
+    """Return the classes of the other instances with the plan's group; a note for each unknown one.
+
+    They are the readers of a cluster, and whoever shares the group.
+    """
+    target, found = plan.target, dict[str, InstanceClass]()
+    notes: list[str] = []
+    for name, class_name in classes(client("rds", account), target, plan.shared).items():
+        if class_name == target.class_name:
+            continue
+        try:
+            found[name], _ = _class_named(class_name, target.engine, account)
+        except BadValue as error:
+            notes.append(f"{error.message}: whether {name} starts with the values is not checked")
+    return found, tuple(notes)
+
+
+def _class_named(name: str, engine: str, account: Account) -> tuple[InstanceClass, tuple[str, ...]]:
     try:
-        return instance_class(target.class_name), ()
+        return instance_class(name), ()
     except BadValue as error:
-        return _like(target, account, error)
+        return _like(name, engine, account, error)
 
 
 def _like(
-    target: Target, account: Account, unknown: BadValue
+    name: str, engine: str, account: Account, unknown: BadValue
 ) -> tuple[InstanceClass, tuple[str, ...]]:
     try:
-        machine = class_from_ec2(target.class_name, account)
+        machine = class_from_ec2(name, account)
     except MrTunerError as error:
         if isinstance(error, AwsError) and error.denied:
             raise
         raise unknown from None
     twins = [
         known
-        for known in instance_classes(target.engine).values()
+        for known in instance_classes(engine).values()
         if (known.memory, known.vcpus) == (machine.memory, machine.vcpus)
     ]
     if not twins:
         raise unknown
     note = (
-        f"class {target.class_name} is not in our catalog: the advice is for {twins[0].name}, "
+        f"class {name} is not in our catalog: the advice is for {twins[0].name}, "
         f"which has the same {machine.memory // GiB} GiB and {machine.vcpus} vCPUs according to EC2"
     )
     return twins[0], (note,)
 
 
-def refuse_overflow(made: Design, plan: RdsPlan) -> str | None:
+def refuse_overflow(
+    made: Design, plan: RdsPlan, others: Mapping[str, InstanceClass]
+) -> tuple[str, ...]:
     """Refuse a group whose values together do not fit the class; name those that are not ours.
 
-    Return a warning instead if the attached values do not fit either and the change adds no
-    memory; None if the values fit, or if nothing changes and the server starts.
+    Also refuse one with which another instance that has it, of `others`, would not start. Return
+    a warning instead if the attached values do not fit either and the change adds no memory, or
+    if others only exceed their budget; nothing if the values fit, or if nothing changes and the
+    server starts.
     """
     values = {**plan.user_values, **{step.name: step.value for step in plan.steps}}
+    warnings = []
+    for name, each in others.items():
+        there = on_class(values, made.request, each)
+        if there.holds or plan.nothing:
+            continue
+        message = f"{name} ({each.name}) has this group too: {_overflow(there)}"
+        if not there.starts:
+            raise Refused(message, "Give it a group of its own, or a class like the others'.")
+        warnings.append(message)
+    own = _on_its_class(made, plan, values)
+    return (*warnings, own) if own else tuple(warnings)
+
+
+def _on_its_class(made: Design, plan: RdsPlan, values: Mapping[str, str]) -> str | None:
     after = on_class(values, made.request, made.instance_class)
     if after.holds or (plan.nothing and after.starts):
         return None
@@ -142,25 +184,33 @@ def refuse_overflow(made: Design, plan: RdsPlan) -> str | None:
     raise Refused(message, f"Change the group's other values: {', '.join(theirs)}.")
 
 
-def refuse_mistakes(plan: RdsPlan, known: InstanceClass, source: str) -> tuple[str, ...]:
+def refuse_mistakes(
+    plan: RdsPlan, known: InstanceClass, source: str, others: Mapping[str, InstanceClass]
+) -> tuple[str, ...]:
     """Refuse values that lint calls an error on this class; return its warnings as text.
 
-    The values are checked together with the group's other values. Apply methods are not checked:
-    we choose them.
+    The same for the class of each of `others` that have the group. The values are checked together
+    with the group's other values. Apply methods are not checked: we choose them.
     """
     values = {**plan.user_values, **{step.name: step.value for step in plan.steps}}
     group = WrittenGroup(
         entries=tuple(GroupEntry(name=name, value=value) for name, value in values.items()),
         source=source,
         family=plan.family,
+        cluster=plan.target.scope is Scope.CLUSTER,
     )
     ours = {step.name for step in plan.steps} | {None}
-    found = [one for one in lint(group, classes=[known]) if one.parameter in ours]
-    errors = [one for one in found if one.severity is Severity.ERROR]
-    if errors:
-        remedy = errors[0].remedy.rstrip(".")
-        raise Refused("; ".join(one.told for one in errors), f"{remedy}." if remedy else None)
-    return tuple(one.told for one in found if one.severity is Severity.WARNING)
+    warnings: dict[str, None] = {}
+    for name, each in {"": known, **others}.items():
+        found = [one for one in lint(group, classes=[each]) if one.parameter in ours]
+        where = f"{name} ({each.name}) has this group too: " if name else ""
+        if errors := [one for one in found if one.severity is Severity.ERROR]:
+            remedy = errors[0].remedy.rstrip(".")
+            told = "; ".join(one.told for one in errors)
+            raise Refused(f"{where}{told}", f"{remedy}." if remedy else None)
+        told_here = (one.told for one in found if one.severity is Severity.WARNING)
+        warnings |= dict.fromkeys(one if not name else f"{where}{one}" for one in told_here)
+    return tuple(warnings)
 
 
 def _overflow(size: Size) -> str:

@@ -130,10 +130,12 @@ def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
             continue
         option = f"DB{kind['cluster'] or ''}ParameterGroupName"
         named = _text(_get(properties, option))
+        given = _get(properties, "Parameters")
         yield WrittenGroup(
             entries=tuple(
-                _entry(key, value) for key, value in _pairs(_get(properties, "Parameters"))
+                _entry(key, value) for key, value in _pairs(given) if not _is_computed(given)
             ),
+            unread=(f"Parameters on line {_line(given)}",) if _is_computed(given) else (),
             source=source,
             name=named or _text(name),
             family=_text(_get(properties, "Family")),
@@ -145,6 +147,17 @@ def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
                 for user in users.get((option, each), ())
             ),
         )
+
+
+def _is_computed(node: Node | None) -> bool:
+    """Whether a mapping is known only when the template is deployed: !If, !Ref, Fn::Transform."""
+    from yaml import MappingNode
+
+    if node is None:
+        return False
+    names = [_text(name) or "" for name, _ in _pairs(node)]
+    plain = isinstance(node, MappingNode) and node.tag.startswith(_PLAIN)
+    return not plain or any(name == "Ref" or name.startswith("Fn::") for name in names)
 
 
 def _users(resources: Iterable[tuple[Node, Node]]) -> dict[tuple[str, str], list[User]]:
@@ -223,13 +236,21 @@ def _terraform_json(root: Node, source: str) -> Iterator[WrittenGroup]:
         for label, body in _pairs(_get(_get(root, "resource"), kind)):
             blocks = _get(body, "parameter")
             rows = _items(blocks) or ([blocks] if blocks is not None else [])
+            dynamic = _get(_get(body, "dynamic"), "parameter")
+            family = _template(_text(_get(body, "family")), local)
             yield WrittenGroup(
                 entries=tuple(set_by_terraform(row) for row in rows),
                 source=source,
                 name=_text(_get(body, "name")) or _text(label),
-                family=_text(_get(body, "family")),
+                family=written(family),
+                unknown_family=""
+                if family is None or written(family) is not None
+                else _text(_get(body, "family")) or "",
                 cluster=cluster,
                 line=_line(label),
+                unread=()
+                if dynamic is None
+                else (f"dynamic parameter blocks on line {_line(dynamic)}",),
                 terraform=True,
             )
 

@@ -219,7 +219,13 @@ def _module(block: HclBlock, label: str, source: str, rows: list[str]) -> Writte
         family=block.text("family"),
         unknown_family=", ".join(_unread(block, "family")),
         line=block.line,
-        unread=() if items or found == [] else (f"parameters on line {line}",),
+        unread=tuple(
+            f"an element of parameters on line {line}: {_expression(item)}"
+            for item in items
+            if not isinstance(item, dict)
+        )
+        if items or found == []
+        else (f"parameters on line {line}",),
         users=(_user(block, f"module.{label}"),),
     )
 

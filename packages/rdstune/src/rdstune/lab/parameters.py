@@ -88,7 +88,8 @@ def _value(known: Entries, asked: Mapping[str, Any]) -> Value:
     if text is None:
         raise invalid_value(f"The parameter {entry.name} must be provided with a value")
     _taken(entry, text)
-    return Value(text, _method(asked))
+    kept = text if rds_formula.is_formula(text) else entry.stored(text)
+    return Value(kept, _method(asked))
 
 
 def _known(known: Entries, asked: Mapping[str, Any]) -> FamilyParameter:

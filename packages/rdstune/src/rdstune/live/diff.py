@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from mrtuner.aws import rds
 from mrtuner.catalog.classes import InstanceClass
-from mrtuner.catalog.families import family
 from mrtuner.change.settings.live import InForce, in_force
 from mrtuner.facts import Missing
 from mrtuner.formula.class_memory import TELLING, class_memory
@@ -22,8 +21,8 @@ from rdstune.live.compare import (
     machine,
     measured,
 )
-from rdstune.live.incompatible_parameters import culprits
-from rdstune.live.plan import same_value, user_values
+from rdstune.live.incompatible_parameters import WhyDown, why_down
+from rdstune.live.plan import overruled, same_value, user_values
 from rdstune.live.target import Target
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class Diff:
     lines: tuple[ParameterLine, ...]
     compared: bool = False  # with what the server runs
     notes: tuple[str, ...] = ()
-    culprits: tuple[str, ...] = ()  # what keeps an instance in incompatible-parameters
+    why_down: WhyDown | None = None  # what keeps an instance in incompatible-parameters
 
     @property
     def down(self) -> bool:
@@ -88,28 +87,28 @@ def diff(
     against: str | None = None,
     dsn: str | None = None,
     advised: Mapping[str, str] | None = None,
+    newly: bool = False,
 ) -> Diff:
     """Compare a target's group, or the group `against`, with its server and with our advice.
 
-    With a connection string the instance's memory is calibrated from its settings.
+    With a connection string the instance's memory is calibrated from its settings. `newly` is
+    whether the group was attached since the last reboot: then all of it waits for one.
     """
     group = against or target.group
     parameters = rds.parameters(client, group, target.scope)
     rows = None if dsn is None else read_settings(dsn, [row.name for row in parameters])
     here = machine_of(client, target, instance_class, dsn)
     waiting = bool(target.waiting) and group == target.group
-    lines = compare(parameters, here, rows, _changes(parameters, advised or {}), waiting)
-    found: tuple[str, ...] = ()
-    if target.incompatible:
-        found = culprits(user_values(parameters), family(target.family), instance_class)
+    lines = compare(parameters, here, rows, _changes(parameters, advised or {}), waiting, newly)
+    names = [row.name for row in parameters]
     return Diff(
         target=target,
         group=group,
         machine=here,
         lines=lines,
         compared=rows is not None,
-        notes=here.memory.notes,
-        culprits=found,
+        notes=(*here.memory.notes, *overruled(client, target, names)),
+        why_down=why_down(client, target, user_values(parameters), instance_class),
     )
 
 

@@ -127,7 +127,7 @@ def diff_document(found: Diff, notes: Sequence[str]) -> DiffDocument:
         memory=convert(found.machine.memory, ClassMemory),
         waiting=list(found.target.waiting),
         down=list(found.target.incompatible),
-        culprits=list(found.culprits),
+        culprits=list(found.why_down.culprits) if found.why_down else [],
         parameters=[_line(one) for one in found.lines],
         notes=list(notes),
         unjudged=[convert(one, NotJudged) for one in found.unjudged],

@@ -8,13 +8,15 @@ place and the instance rebooted; another group can only be attached after that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from mrtuner.aws import rds
 from mrtuner.catalog import parameters
-from mrtuner.catalog.classes import InstanceClass
+from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.families import Family, family
-from mrtuner.errors import Refused
+from mrtuner.errors import BadValue, Refused
 from mrtuner.inputs import Workload
 from mrtuner.postgres.reserved import RESERVED
 from mrtuner.tuning.engine import INITDB
@@ -22,7 +24,7 @@ from rdstune.group.request import GroupRequest
 from rdstune.group.screening import SOME_STORAGE
 from rdstune.group.sizes import on_class
 from rdstune.live.plan import Wanted, WantedValue, user_values
-from rdstune.live.target import Target
+from rdstune.live.target import Target, overruling
 
 
 def starts(values: Mapping[str, str], group: Family, each: InstanceClass) -> bool:
@@ -65,22 +67,63 @@ def culprits(values: Mapping[str, str], group: Family, each: InstanceClass) -> t
     return tuple(needed)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyDown:
+    """What keeps an instance from starting: its value of each parameter, and where it is set."""
+
+    instance: str
+    culprits: Mapping[str, str]
+    overruled: tuple[str, ...] = ()  # those that are set in a group of its own
+    own_group: str = ""
+
+
+def why_down(
+    client: Any, target: Target, values: Mapping[str, str], each: InstanceClass
+) -> WhyDown | None:
+    """Return why the first instance that is down does not start with its group's `values`.
+
+    Its own class and its own group, if it has one beside its cluster's, count; where the class is
+    not known, `each`. None if no instance is down.
+    """
+    if not target.incompatible:
+        return None
+    member = target.member(target.incompatible[0])
+    own = overruling(client, target, member)
+    after = {**values, **own}
+    with suppress(BadValue):  # a class newer than our table
+        each = instance_class(member.class_name)
+    found = culprits(after, family(target.family), each)
+    return WhyDown(
+        instance=member.identifier,
+        culprits={name: after[name] for name in found},
+        overruled=tuple(name for name in found if name in own),
+        own_group=member.groups[0].name if own else "",
+    )
+
+
 def of_target(
     client: Any, target: Target, wanted: Iterable[Wanted], each: InstanceClass
 ) -> tuple[WantedValue, ...]:
     """Return defaults for what keeps a failed instance from starting even with the wanted settings.
 
-    An instance that is not down needs none.
+    An instance that is not down needs none. Refused if that is in a group of its own, beside its
+    cluster's.
     """
-    if not target.incompatible:
-        return ()
-    group = family(target.family)
     values = user_values(rds.parameters(client, target.group, target.scope, source="user"))
-    after = {**values, **{one.name: one.value for one in wanted}}
+    found = why_down(client, target, {**values, **{one.name: one.value for one in wanted}}, each)
+    if found is None:
+        return ()
+    if found.overruled:
+        names = ", ".join(found.overruled)
+        raise Refused(
+            f"{found.instance} does not start because of {names} in its own group "
+            f"{found.own_group}, which wins over its cluster's",
+            f"Reset it there: aws rds reset-db-parameter-group --db-parameter-group-name "
+            f"{found.own_group}; then reboot the instance.",
+        )
     why = "reset to its default: its value keeps the instance from starting"
-    return tuple(
-        WantedValue(name, _default(name, group), why) for name in culprits(after, group, each)
-    )
+    group = family(target.family)
+    return tuple(WantedValue(name, _default(name, group), why) for name in found.culprits)
 
 
 def refuse_other_group(target: Target, group: str) -> None:

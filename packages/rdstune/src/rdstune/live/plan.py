@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mrtuner.aws import rds
 from mrtuner.aws.calls import unless_missing
-from mrtuner.aws.rows import Scope
 from mrtuner.catalog.families import FamilyParameter
 from mrtuner.change.settings.plan import LeftAlone, refuse_doubles
 from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.rds_formula import FormulaError, is_formula, parse
 from rdstune.formats.group import checked_name
-from rdstune.live.target import Target, users
+from rdstune.live.target import Target, overruling, users
 
 if TYPE_CHECKING:
     from mrtuner.aws.rows import ApplyMethod, GroupParameter, ParameterGroup
@@ -132,7 +131,8 @@ def _step(row: GroupParameter, one: Wanted) -> ParameterStep:
     _require_readable(row, one)
     return ParameterStep(
         name=row.name,
-        value=one.value,
+        # As RDS returns it, or it would look like somebody else's when it is compared.
+        value=one.value if is_formula(one.value) else _known(row).stored(one.value),
         before=row.value if row.source == "user" else None,
         shown=row.value,
         static=row.apply_type == "static",
@@ -255,7 +255,7 @@ def _plan_existing(
         shared=_others(client, target, group.name),
         warnings=(
             *_lost(target, group.name, had, values),
-            *_overruled(client, target, [step.name for step in todo]),
+            *overruled(client, target, [step.name for step in todo]),
         ),
     )
 
@@ -284,7 +284,7 @@ def _plan_new(client: Any, target: Target, name: str, wanted: Sequence[Wanted]) 
         left_alone=left,
         attached_values=had,
         creates=name != target.group,
-        warnings=_overruled(client, target, [step.name for step in todo]),
+        warnings=overruled(client, target, [step.name for step in todo]),
     )
 
 
@@ -303,17 +303,10 @@ def _lost(
     return (f"{group} lacks values that {target.group} sets: {', '.join(lost)}",)
 
 
-def _overruled(client: Any, target: Target, names: Sequence[str]) -> tuple[str, ...]:
-    """Return warnings of members' instance groups that override these parameters of the cluster.
-
-    Source: Aurora User Guide, "Working with parameter groups": an instance's own value is used.
-    """
-    if target.scope is not Scope.CLUSTER or target.engine != "aurora-postgresql":
-        return ()
-    groups = {use.name for one in target.members for use in one.groups}
+def overruled(client: Any, target: Target, names: Sequence[str]) -> tuple[str, ...]:
+    """Return warnings of members' own groups that override these parameters of the cluster."""
     return tuple(
-        f"the instance group {group} overrides {', '.join(both)}"
-        for group in sorted(groups)
-        if not group.startswith("default.")
-        and (both := sorted(set(names) & user_values(rds.parameters(client, group)).keys()))
+        f"the instance group of {one.identifier} overrides {', '.join(both)}"
+        for one in target.members
+        if (both := sorted(set(names) & overruling(client, target, one).keys()))
     )

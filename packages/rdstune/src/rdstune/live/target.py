@@ -6,7 +6,7 @@ are there too, so here an instance of a cluster is represented by its cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -180,6 +180,31 @@ def _require_engine(identifier: str, engine: str) -> None:
             f"{identifier} runs {engine}, not PostgreSQL",
             "Name an instance of RDS for PostgreSQL or Aurora PostgreSQL.",
         )
+
+
+def classes(client: Any, target: Target, others: Sequence[str]) -> dict[str, str]:
+    """Return the class of each instance of a target, and of `others` that share its group."""
+    found = {one.identifier: one.class_name for one in target.members}
+    for one in rds.instances(client) if others else ():
+        whose = one.cluster if target.scope is Scope.CLUSTER else one.identifier
+        if whose in others:
+            found[one.identifier] = one.class_name
+    return found
+
+
+def overruling(client: Any, target: Target, member: Instance) -> dict[str, str]:
+    """Return the user-set values of a member's own group, which win over its cluster's.
+
+    Empty but on Aurora. Source: Aurora User Guide, "Working with parameter groups".
+    """
+    if target.scope is not Scope.CLUSTER or target.engine != "aurora-postgresql":
+        return {}
+    own = [use.name for use in member.groups if not use.name.startswith("default.")]
+    return {
+        row.name: row.value
+        for name in own for row in rds.parameters(client, name, source="user")
+        if row.value is not None
+    }  # fmt: skip
 
 
 def users(client: Any, group: str, scope: Scope) -> tuple[str, ...]:
