@@ -25,6 +25,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as serv
 from prometheus_client import start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
+from command_line import run
 from machine import needs
 from mrtuner import __version__
 from mrtuner.facts import Missing
@@ -56,7 +57,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def named(figures: Iterator[Figure], name: str) -> list[Figure]:
+def named(figures: Iterable[Figure], name: str) -> list[Figure]:
     return [figure for figure in figures if figure.name == name]
 
 
@@ -84,6 +85,37 @@ def test_processes_that_sleep_on_purpose_are_no_load(tmp_path: Path) -> None:
             writer.commit([batch(sample(source, second, client, sleeper))])
     (load,) = named(latest(tmp_path, MIDNIGHT / SECOND + 60), "load_sessions")
     assert (load.labels["wait_type"], load.value) == ("CPU", 1.0)
+
+
+@pytest.mark.parametrize("event", ["WalSenderWaitForWAL", "WalSenderWaitForWal"])
+def test_a_walsender_that_has_sent_all_is_no_load(tmp_path: Path, event: str) -> None:
+    source = built_in()["sessions"]
+    client = of_source("sessions", pid=7, state="active", backend_type="client backend")
+    sender = of_source("sessions", pid=8, state="active", backend_type="walsender",
+                       wait_type="Client", wait_event=event)  # fmt: skip
+    with Writer(tmp_path, [source]) as writer:
+        for second in range(60):
+            writer.commit([batch(sample(source, second, client, sender))])
+    (load,) = named(latest(tmp_path, MIDNIGHT / SECOND + 60), "load_sessions")
+    assert (load.labels["wait_type"], load.value) == ("CPU", 1.0)
+
+
+def test_a_server_that_nobody_records_any_more_is_not_down(tmp_path: Path) -> None:
+    source = built_in()["connections"]
+    identity = Identity(version_num=180000, started="2026-11-22", system=None, standby=False)
+    with Writer(tmp_path, [source]) as writer:
+        for name in ("shop", "billing"):
+            read = sample(source, 0, of_source("connections", clients=1))
+            writer.commit([batch(read, instance=name, identity=identity)])
+    with Writer(tmp_path, [source]) as writer:
+        writer.forget_all_but(["shop"])
+        read = sample(source, 1000, of_source("connections", clients=1))
+        writer.commit([batch(read, instance="shop", identity=identity)])
+    now = MIDNIGHT / SECOND + 1000
+    found = list(latest(tmp_path, now))
+    assert {one.labels["instance"] for one in found} == {"shop"}
+    assert [one.value for one in named(found, "up")] == [1]
+    assert not [one for one in status(tmp_path, now).sources if one.late]
 
 
 def test_how_far_behind_the_recorder_is_can_be_watched(store: Path) -> None:
@@ -339,6 +371,59 @@ def test_a_receiver_that_is_not_there_is_no_loss(tmp_path: Path) -> None:
     assert len(outbox) == 1
 
 
+def test_what_answers_and_speaks_no_http_is_no_loss(tmp_path: Path) -> None:
+    """The port of gRPC answers with a frame of HTTP/2."""
+    outbox = Outbox(tmp_path)
+    outbox.put(b"first")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            conn, _ = server.accept()
+            with conn:
+                conn.recv(65_536)
+                conn.sendall(b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(Undelivered):
+            outbox.deliver(sender(f"http://127.0.0.1:{server.getsockname()[1]}", {}))
+        thread.join()
+    assert len(outbox) == 1
+
+
+def test_headers_of_the_environment_are_percent_encoded_and_those_of_options_are_not(
+    receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything(tmp_path)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Basic%20dXNlcjpw")
+    command = ("export", "otlp", "--dir", str(tmp_path), "--endpoint", receiver.endpoint, "--once")
+    assert run(*command).exit_code == 0
+    assert run(*command, "--header", "Authorization=a%20b").exit_code == 0
+    assert receiver.headers == ["Basic dXNlcjpw", "a%20b"]
+
+
+def test_only_tables_have_the_attribute_of_a_tables_name() -> None:
+    figures = [
+        Figure(name=name, help="", unit=None, cumulative=False, value=1, at=0.0,
+               labels={"instance": INSTANCE, "name": "spare"})
+        for name in ("slots_retained", "tables_dead")
+    ]  # fmt: skip
+    found = decoded(message(figures))
+    named_by = {
+        name: [one.key for one in found[f"mrtuner.{name}"].gauge.data_points[0].attributes]
+        for name in ("slots_retained", "tables_dead")
+    }
+    assert named_by == {"slots_retained": ["name"], "tables_dead": ["postgresql.table.name"]}
+
+
+def test_standbys_of_one_name_are_lines_of_their_own() -> None:
+    found = [panel for panel in PANELS if panel.title in {"Replay lag", "WAL not yet replayed"}]
+    for panel in found:
+        (one,) = panel.series
+        assert one.expression.startswith("max by (server, application, client) (")
+    assert len(found) == 2
+
+
 def test_a_receiver_that_never_answers_holds_up_no_sample(tmp_path: Path) -> None:
     """It accepts the connection and does nothing more."""
     source = queue()
@@ -444,7 +529,7 @@ def test_alerts_and_panels_ask_for_metrics_that_there_are(
     # was at work, and the server neither receives WAL nor subscribes to anything.
     absent = {
         "mrtuner_replication_replay_lag_seconds", "mrtuner_replication_replay_behind_bytes",
-        "mrtuner_connections_oldest_transaction_seconds", "mrtuner_slots_safe_bytes",
+        "mrtuner_connections_oldest_transaction_seconds", "mrtuner_slots_used_ratio",
         "mrtuner_load_sessions", "mrtuner_sessions_by_role_sessions", "mrtuner_locks_waiting",
         "mrtuner_prepared_oldest_seconds", "mrtuner_receiver_streaming",
         "mrtuner_receiver_not_replayed_bytes", "mrtuner_subscriptions_workers",

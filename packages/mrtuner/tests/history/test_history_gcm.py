@@ -70,6 +70,21 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+def test_a_figure_goes_out_once_for_each_sample(store: Path) -> None:
+    made = message("shop")
+    first, second = (
+        monitoring_v3.CreateTimeSeriesRequest.deserialize(made(latest(store, at)))
+        for at in (NOW, NOW + 60)
+    )
+    names = [
+        {one.metric.type.rpartition("/")[2] for one in request.time_series}
+        for request in (first, second)
+    ]
+    assert {"up", "checkpoints_requested"} <= names[0]
+    assert "up" in names[1]
+    assert "checkpoints_requested" not in names[1]
+
+
 def figures(count: int) -> list[Figure]:
     return [
         Figure(name=f"queue_{n}", help="jobs", unit=None, cumulative=False,

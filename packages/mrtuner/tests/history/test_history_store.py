@@ -349,6 +349,20 @@ def test_beyond_a_size_the_oldest_rows_go_first(writer: Writer) -> None:
     assert set(files) - set(writer.files()) == {first}
 
 
+def test_what_is_stored_only_when_it_changes_goes_last(tmp_path: Path) -> None:
+    """The settings of the first day are the only rows of them: the server keeps no other."""
+    settings = built_in()["settings"]
+    with Writer(tmp_path, [SOURCE, settings]) as writer:
+        writer.commit([batch(sample(settings, 0, of_source("settings", name="work_mem")))])
+        fill(writer, 300)
+        compaction.move_to_parquet(writer, MIDNIGHT + 5 * DAY)
+        before = writer.files()
+        recent = retention.recent_bytes(tmp_path)
+        least = sum(file.bytes for file in before if file.view == "settings") + recent
+        retention.delete_past_retention(writer, MIDNIGHT + 5 * DAY, largest=least)
+        assert {file.view for file in writer.files()} == {"settings"}
+
+
 def test_a_database_that_alone_is_too_large_costs_no_file(writer: Writer) -> None:
     """It holds what could not be moved: to delete the files as well would lose everything."""
     fill(writer, 300)

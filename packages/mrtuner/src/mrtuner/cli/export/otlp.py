@@ -49,8 +49,11 @@ def command(
 
 def _headers(given: tuple[str, ...]) -> dict[str, str]:
     import os
+    from urllib.parse import unquote
 
-    texts = [*filter(None, os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "").split(",")), *given]
+    # The variable is percent-encoded. Source: OpenTelemetry specification, exporter.
+    listed = os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "").split(",")
+    texts = [*map(unquote, filter(None, listed)), *given]
     if bad := [text for text in texts if "=" not in text]:
         raise UsageError(f"a header without =: {bad[0].partition(':')[0]}", "Write NAME=VALUE.")
     return {name.strip(): value.strip() for name, _, value in (t.partition("=") for t in texts)}

@@ -27,13 +27,24 @@ _NEVER: Final = frozenset({"INVALID_ARGUMENT", "OUT_OF_RANGE", "ALREADY_EXISTS"}
 
 
 def message(project: str) -> Callable[[Iterable[Figure]], bytes]:
-    """Return a function that serializes figures, any number, as one CreateTimeSeriesRequest."""
+    """Return a function that serializes figures, any number, as one CreateTimeSeriesRequest.
+
+    A figure that was not sampled since the request before is left out: a point's end must be later
+    than that of the one before. Source: Cloud Monitoring API, TimeInterval.
+    """
     from google.cloud import monitoring_v3
+
+    sent: dict[tuple[str, frozenset[tuple[str, str]]], int] = {}
+
+    def advances(figure: Figure) -> bool:
+        key = (figure.name, frozenset(figure.labels.items()))
+        before, sent[key] = sent.get(key), int(figure.at)
+        return before is None or before < int(figure.at)
 
     def made(figures: Iterable[Figure]) -> bytes:
         request = monitoring_v3.CreateTimeSeriesRequest(
             name=f"projects/{project}",
-            time_series=[_series(project, figure) for figure in figures],
+            time_series=[_series(project, figure) for figure in figures if advances(figure)],
         )
         return bytes(monitoring_v3.CreateTimeSeriesRequest.serialize(request))
 

@@ -39,12 +39,13 @@ class Panel:
 
 def _shown(
     source: str, *columns: str, by: tuple[str, ...] = (), top: int | None = None,
-    hourly: bool = False, line: bool = False,
+    hourly: bool = False, line: bool = False, how: str = "sum",
 ) -> tuple[PanelSeries, ...]:  # fmt: skip
     """Return a series for each column of a source: gauges as they are, counters per second.
 
-    Rows are summed by the keys in `by`. Legends name the keys, and the column if there are several.
-    `hourly` gives the growth in an hour, for rare events; `top` keeps only the highest rows.
+    Rows are summed, or put together by the aggregation `how`, by the keys in `by`. Legends name the
+    keys, and the column if there are several. `hourly` gives the growth in an hour, for rare
+    events; `top` keeps only the highest rows.
     """
     declared = {one.name: one for one in built_in()[source].columns}
     rows = " ".join(f"{{{{{key}}}}}" for key in by)
@@ -54,7 +55,7 @@ def _shown(
         name = column.name.removesuffix("_ms")
         units = _RATES if column.kind is Kind.COUNTER else _GAUGES
         return PanelSeries(
-            expression=_expression(source, column, by, top, hourly=hourly),
+            expression=_expression(source, column, by, top, how, hourly=hourly),
             legend=f"{name} {rows}".strip() if several or not by else rows,
             unit="short" if hourly else units[column.unit],
             interval=built_in()[source].interval,
@@ -66,14 +67,14 @@ def _shown(
 
 
 def _expression(
-    source: str, column: Column, by: tuple[str, ...], top: int | None, *, hourly: bool
+    source: str, column: Column, by: tuple[str, ...], top: int | None, how: str, *, hourly: bool
 ) -> str:
     selected = f"{metric(source, column.name)}{_OF}"
     if hourly:
         selected = f"increase({selected}[1h])"
     elif column.kind is Kind.COUNTER:
         selected = f"rate({selected}[$__rate_interval])"
-    summed = f"sum by ({', '.join(('server', *by))}) ({selected})"
+    summed = f"{how} by ({', '.join(('server', *by))}) ({selected})"
     return summed if top is None else f"topk({top}, {summed})"
 
 
@@ -127,8 +128,10 @@ ROWS: Final = {
               _shown("host", "cpu_user", "cpu_system", "cpu_iowait", "cpu_steal"), stacked=True),
     ),
     "Replication": (
-        Panel("Replay lag", _shown("replication", "replay_lag", by=("application",))),
-        Panel("WAL not yet replayed", _shown("replication", "replay_behind", by=("application",))),
+        Panel("Replay lag",
+              _shown("replication", "replay_lag", by=("application", "client"), how="max")),
+        Panel("WAL not yet replayed",
+              _shown("replication", "replay_behind", by=("application", "client"), how="max")),
         Panel("WAL kept for slots", _shown("slots", "retained", by=("name",))),
         Panel("WAL received and not replayed", _shown("receiver", "not_replayed")),
         Panel("Workers of subscriptions", _shown("subscriptions", "workers", by=("name",))),

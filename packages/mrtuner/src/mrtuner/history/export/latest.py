@@ -175,6 +175,8 @@ def _servers(db: sqlite3.Connection, now: float, up: Mapping[str, bool]) -> Iter
         yield _own(UP, int(answers), now, instance=instance)
     rows = db.execute("SELECT instance, version_num, standby FROM last_identity ORDER BY 1")
     for instance, version, standby in rows:
+        if instance not in up:  # nobody records it any more
+            continue
         role = "standby" if standby else "primary"
         yield _own(SERVER, 1, now, instance=instance, version=_version(version), role=role)
 

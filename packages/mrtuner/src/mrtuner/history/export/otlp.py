@@ -6,6 +6,7 @@ it work. Source: opentelemetry-collector-contrib, receiver/postgresqlreceiver/do
 
 from __future__ import annotations
 
+import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
@@ -44,8 +45,9 @@ NAMES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
 _ATTRIBUTES: Final = {
     "database": "postgresql.database.name",
     "schema": "postgresql.schema.name",
-    "name": "postgresql.table.name",
 }
+#: Of what the label `name` is a table's; a slot's or an index's is none.
+_OF_TABLES: Final = "tables_"
 _UNITS: Final = {
     "bytes": "By", "bytes/s": "By/s", "ms": "ms", "s": "s", "blocks": "{blocks}", "timestamp": "s",
     None: "1",
@@ -105,9 +107,12 @@ def _point(metric: Any, figure: Figure, more: Mapping[str, str]) -> None:
         point.as_int = figure.value
     else:
         point.as_double = figure.value
+    known = _ATTRIBUTES
+    if figure.name.startswith(_OF_TABLES):
+        known = {**known, "name": "postgresql.table.name"}
     for name, value in {**figure.labels, **more}.items():
         if name != "instance":
-            _attribute(point, _ATTRIBUTES.get(name, name), value)
+            _attribute(point, known.get(name, name), value)
 
 
 def _attribute(of: Any, name: str, value: str) -> None:
@@ -137,9 +142,12 @@ def sender(endpoint: str, headers: Mapping[str, str]) -> Any:
         except urllib.error.HTTPError as error:
             kind = Undelivered if error.code in _AGAIN else Rejected
             raise kind(f"{address} answered {error.code}", "Check the endpoint.") from None
-        except OSError as error:
+        except http.client.InvalidURL as error:
+            raise UsageError(f"{address}: {error}", "Write http://collector:4318.") from None
+        except (OSError, http.client.HTTPException) as error:
             raise Undelivered(
-                f"{address} cannot be reached: {error}", "Check the address."
+                f"{address} cannot be reached: {error!r}",
+                "Check the address: OTLP over HTTP is port 4318, over gRPC 4317.",
             ) from None
 
     return send

@@ -11,6 +11,7 @@ waiting = { help = "of them waiting for a lock" }
 oldest_transaction = { type = "float", unit = "s", help = "age of the oldest transaction" }
 oldest_snapshot = { help = "transactions begun since the oldest snapshot or open transaction" }
 maximum = { help = "max_connections" }
+ordinary = { help = "of these, what ordinary roles may open" }
 */
 -- What sessions of other roles do is hidden from a role without pg_read_all_stats: it is missing.
 SELECT clients,
@@ -20,7 +21,11 @@ SELECT clients,
        CASE WHEN seen THEN waiting END AS waiting,
        CASE WHEN seen THEN oldest_transaction END AS oldest_transaction,
        CASE WHEN seen THEN oldest_snapshot END AS oldest_snapshot,
-       maximum
+       maximum,
+       maximum - (SELECT coalesce(sum(nullif(current_setting(name, true), '')::bigint), 0)
+                  FROM unnest(ARRAY['superuser_reserved_connections', 'reserved_connections',
+                                    'rds.rds_superuser_reserved_connections',
+                                    'rds.rds_reserved_connections']) AS name)::bigint AS ordinary
 FROM (SELECT pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE') AS seen,
              count(*) AS clients,
              count(*) FILTER (WHERE state = 'active') AS active,

@@ -14,6 +14,7 @@ status = { help = "reserved, extended, unreserved or lost" }
 retained = { unit = "bytes", help = "WAL kept for it" }
 safe = { unit = "bytes", help = "WAL until it is lost, with max_slot_wal_keep_size" }
 used = { type = "float", unit = "share", help = "kept, of what may be kept for it before it is lost" }
+lost = { help = "1: WAL that it needs is gone" }
 xmin_age = { help = "transactions since the oldest whose rows it keeps" }
 */
 SELECT slot_name AS name, slot_type AS kind, active, wal_status AS status,
@@ -22,6 +23,7 @@ SELECT slot_name AS name, slot_type AS kind, active, wal_status AS status,
        CASE WHEN safe_wal_size IS NOT NULL
             THEN round(greatest(here.lsn - restart_lsn, 0)
                        / greatest(here.lsn - restart_lsn + safe_wal_size, 1), 3)::float8 END AS used,
+       (wal_status = 'lost')::int AS lost,
        greatest(age(xmin), age(catalog_xmin))::bigint AS xmin_age
 FROM pg_catalog.pg_replication_slots,
      (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()

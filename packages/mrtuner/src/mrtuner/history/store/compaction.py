@@ -29,9 +29,9 @@ from mrtuner.history.store.writer import Writer
 MANY_ROWS: Final = 50_000
 #: Up to this many files of one partition are read as quickly as one.
 _FEW_FILES: Final = 24
-#: Rows kept for longer than `_LONG` [s] are merged by month if the month's files together are no
+#: Rows kept for longer than `LONG` [s] are merged by month if the month's files together are no
 #: larger than `_SMALL` [bytes]: others are read quickly as they are, and merging is costly.
-_LONG: Final = 92 * 86_400.0
+LONG: Final = 92 * 86_400.0
 _SMALL: Final = 32 * 1024 * 1024
 #: How long a reader that took the list may still read a file [s].
 _GRACE: Final = 15 * 60
@@ -199,7 +199,7 @@ def compact(writer: Writer, now: int, *, small: int = _SMALL) -> int:
 
 def _compact_months(writer: Writer, source: Source, now: int, small: int) -> int:
     """Merge the days of each month that is over, if they are kept for long and small."""
-    if source.keep <= _LONG:
+    if source.keep <= LONG:
         return 0
     months: dict[str, list[File]] = defaultdict(list)
     # The last rows of a month are moved on the day after it.

@@ -14,10 +14,12 @@ from mrtuner.history.store import layout
 
 _DAY: Final = 86_400.0
 #: SQL condition for a client or a process of the server that is at work. When the checkpointer and
-#: vacuum sleep on purpose, they are no load.
+#: vacuum sleep on purpose, or logical walsenders have sent all, they are no load. Source:
+#: walsender.c, exec_replication_command and WalSndWaitForWal; the last two names since 17.
 AT_WORK: Final = (
-    "(state = 'active' OR state IS NULL) AND "
-    "coalesce(wait_event, '') NOT IN ('CheckpointWriteDelay', 'VacuumDelay')"
+    "(state = 'active' OR state IS NULL) AND coalesce(wait_event, '') NOT IN "
+    "('CheckpointWriteDelay', 'VacuumDelay', 'WalSenderWaitForWAL', 'WalSenderWaitForWal', "
+    "'WaitForStandbyConfirmation')"
 )
 
 

@@ -12,7 +12,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -183,6 +183,18 @@ class Writer:
 
     def files(self) -> list[File]:
         return listed(self.db)
+
+    def forget_all_but(self, instances: Collection[str]) -> None:
+        """Forget when others were last sampled: nobody records them any more, so none is late.
+
+        Their rows stay, and what they had last, which counters are compared with.
+        """
+        names = ", ".join("?" * len(instances))
+        with self.transaction():
+            for table in ("last_sample", "missing"):
+                self.db.execute(
+                    f"DELETE FROM {table} WHERE instance NOT IN ({names})", [*instances]
+                )
 
     # The parts of a commit.
 
