@@ -69,6 +69,25 @@ def test_commits_that_wait_for_more_standbys_than_there_are(new_cluster: NewClus
         assert [one.id for one in checked(primary).findings] == ["synchronous-standby-single"]
 
 
+def test_what_the_role_that_asks_has_set_for_itself_is_not_the_servers(
+    new_cluster: NewCluster,
+) -> None:
+    with standby_of(new_cluster(), "a") as (primary, _):
+        sql(primary.dsn(), "CREATE ROLE monitor LOGIN", "GRANT pg_monitor TO monitor",
+            "ALTER ROLE monitor SET synchronous_commit = local",
+            "ALTER ROLE monitor SET wal_sender_timeout = 0")  # fmt: skip
+        configured(primary, "synchronous_standby_names", "FIRST 2 (a, b)")
+        until(lambda: sql(primary.dsn(), "SELECT sync_state FROM pg_stat_replication")
+              == [("sync",)])  # fmt: skip
+        for user in ("postgres", "monitor"):
+            told = {one.id: one.text for one in checked(primary, user).findings}
+            assert told["synchronous-standby-missing"].startswith("only 1 of 2 synchronous")
+            assert "replication-timeout-off" not in told
+        configured(primary, "synchronous_standby_names", "a")
+        ids = [one.id for one in checked(primary, "monitor").findings]
+        assert "synchronous-standby-single" in ids
+
+
 def test_what_a_role_may_not_see_of_replication_is_no_danger(new_cluster: NewCluster) -> None:
     """All is well; of others' rows, it sees only that they are there. The primary is idle for long.
     That there is no receiver at all, every role sees.
@@ -433,14 +452,14 @@ def test_a_client_that_may_be_gone_is_told_with_the_time_until_the_server_notice
         state_seconds=300, statement="SELECT ?",
     )  # fmt: skip
 
-    def told(*sessions: Session, **keepalive: str) -> list[str]:
+    def told(*sessions: Session, user_timeout: str = "0", **keepalive: str) -> list[str]:
+        values = {f"tcp_keepalives_{part}": value for part, value in keepalive.items()}
+        values["tcp_user_timeout"] = user_timeout
         settings = {
             **state.server.settings,
             **{
-                f"tcp_keepalives_{part}": replace(
-                    state.server.settings[f"tcp_keepalives_{part}"], reset_val=value
-                )
-                for part, value in keepalive.items()
+                name: replace(state.server.settings[name], reset_val=value)
+                for name, value in values.items()
             },
         }
         server = replace(state.server, settings=MappingProxyType(settings))
@@ -454,6 +473,10 @@ def test_a_client_that_may_be_gone_is_told_with_the_time_until_the_server_notice
     assert told(away, idle="60") == [
         "if web (process 77) from 10.0.0.1 is gone, the server notices only after 12.2 min"
     ]  # 60 + 9 * 75 = 735 s
+    assert told(away, idle="60", user_timeout="30000") == []  # 60 + 75 = 135 s
+    assert told(away, user_timeout="30000") == [
+        "if web (process 77) from 10.0.0.1 is gone, the server notices only after 2.02 h"
+    ]  # 7,200 + 75 s
     assert told(replace(away, client=None)) == []
     assert told(replace(away, client="127.0.0.1")) == []
     assert told(replace(away, state_seconds=299)) == []

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import chain
+from types import MappingProxyType
 
 import psycopg
 import pytest
 from conftest import NewCluster
 
 from mrtuner.answers import check
-from mrtuner.checks.report import CheckReport
+from mrtuner.checks.read import read as read_state
+from mrtuner.checks.report import CheckReport, judged
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect
+from mrtuner.postgres.model import Origin
+from mrtuner.tuning import gather
 from mrtuner.vacuum.assess import judge
 from mrtuner.vacuum.read import read
 from servers import sql
@@ -100,6 +105,38 @@ def test_a_role_whose_own_value_hides_the_servers_is_not_passed(new_cluster: New
     (said,) = [one for one in checked(cluster, "plain").unjudged if one.name == MEMORY]
     assert "hide the server's own" in said.why
     assert MEMORY in checked(cluster).passed
+
+
+def test_hash_tables_of_others_are_not_as_large_as_ours(new_cluster: NewCluster) -> None:
+    """Four sessions with 512 MB * 2 are 4 GB, more than the 3.88 GB; with ours they were 2 GB."""
+    cluster = new_cluster(18)
+    sql(cluster.dsn(), "CREATE ROLE report LOGIN", "ALTER ROLE report SET work_mem = '512MB'",
+        "CREATE ROLE monitor LOGIN", "GRANT pg_monitor TO monitor",
+        "ALTER ROLE monitor SET hash_mem_multiplier = 1")  # fmt: skip
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(psycopg.connect(cluster.dsn(user="report")))
+        ((_, text),) = found(checked(cluster, "monitor"), MEMORY)
+    assert text.startswith("work_mem of role report can ask for 4 GB")
+
+
+@pytest.mark.parametrize(("origin", "severity"), [("file", "danger"), ("role", "to do")])
+def test_autovacuum_fails_safe_at_the_servers_age(
+    origin: Origin, severity: str, embedded: Cluster
+) -> None:
+    """At a billion: above 900 million, if that is the server's, and below the default of 1.6."""
+    state = read_state(embedded.dsn(), gather.flags(memory="8GB"))
+    vacuum = state.vacuum
+    assert vacuum is not None
+    aged = tuple(
+        replace(one, age=10**9, forced_at=2 * 10**8, to_stop=None)
+        for one in vacuum.wraparound if one.what == "transaction IDs"
+    )  # fmt: skip
+    age = replace(state.server.settings["vacuum_failsafe_age"], setting="900000000", origin=origin)
+    settings = MappingProxyType({**state.server.settings, "vacuum_failsafe_age": age})
+    server = replace(state.server, settings=settings)
+    report = judged("", replace(state, server=server, vacuum=replace(vacuum, wraparound=aged)))
+    assert [one.severity for one in report.findings if one.id == "wraparound"] == [severity]
 
 
 MEMORY = "memory-overcommitted"

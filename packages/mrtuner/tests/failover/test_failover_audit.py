@@ -21,6 +21,7 @@ from mrtuner.failover.audit.check import audit, judged
 from mrtuner.failover.audit.connections import Connection, of_process, parsed, to_port
 from mrtuner.failover.audit.session import look
 from mrtuner.failover.predict.kernel import Kernel
+from mrtuner.failover.predict.tcp_timers import Keepalive
 from mrtuner.failover.sockets import Options, options
 
 pytestmark = pytest.mark.timed
@@ -147,10 +148,43 @@ def test_a_proxy_is_found_by_the_port_it_comes_from(new_cluster: NewCluster) -> 
 
 def test_a_server_that_looks_after_its_clients_has_no_finding(new_cluster: NewCluster) -> None:
     cluster = new_cluster(
-        settings={"client_connection_check_interval": "1s", "tcp_user_timeout": "10s"}, listen=True
-    )
+        settings={
+            "client_connection_check_interval": "1s", "tcp_user_timeout": "10s",
+            "tcp_keepalives_idle": 60, "tcp_keepalives_interval": 10,
+        },
+        listen=True,
+    )  # fmt: skip
     seen = look(f"{cluster.dsn(tcp=True)} password='{PASSWORD}'")
     assert audit([], KERNEL, 60, server=seen.settings).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("idle", "interval", "count", "user", "stays", "told"),
+    [
+        (7200, 75, 9, 10_000, 7200 + 75, "2.02 h"),  # the first probe, and the look after it
+        (240, 75, 9, 0, 240 + 9 * 75, "15.2 min"),
+        (60, 75, 9, 30_000, 60 + 75, None),
+        (60, 10, 9, 95_000, 60 + 4 * 10, None),  # 35 s are left then: more than three intervals
+        (300, 30, 2, 0, 300 + 2 * 30, "6 min"),  # RDS's defaults
+    ],
+)
+def test_a_backend_outlives_its_client_until_the_keepalives_give_it_up(
+    idle: int, interval: int, count: int, user: int, stays: int, told: str | None
+) -> None:
+    """A user timeout replaces the count, and is looked at only when a probe is out."""
+    keepalive = Keepalive(idle=idle, interval=interval, count=count)
+    assert keepalive.ends_after(user) == stays
+    server = {
+        "tcp_keepalives_idle": str(idle), "tcp_keepalives_interval": str(interval),
+        "tcp_keepalives_count": str(count), "tcp_user_timeout": str(user),
+        "client_connection_check_interval": "1000",
+    }  # fmt: skip
+    besides = f", tcp_user_timeout = {user // 1000} s" if user else ""
+    said = (
+        f"tcp_keepalives_idle = {idle} s, _interval = {interval} s, _count = {count}{besides} at "
+        f"the server: backends stay {told} after their clients vanished"
+    )
+    assert audit([], KERNEL, 60, server=server).findings == (() if told is None else (said,))
 
 
 def test_a_unix_socket_is_refused_for_no_network_can_cut_it() -> None:

@@ -13,6 +13,7 @@ from mrtuner.checks.areas.replication import unfollowed, unused
 from mrtuner.checks.catalogue import check
 from mrtuner.checks.state import Session, Standby, State
 from mrtuner.failover.audit.check import IDLE
+from mrtuner.failover.predict.tcp_timers import Keepalive
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.conf_file import number
 from mrtuner.tuning.overrides import servers_value
@@ -35,7 +36,9 @@ def _waited_for(state: State) -> tuple[int, list[Standby], list[Standby]] | None
     """
     if "standbys" in state.missing:
         return None
-    names, level = state.setting("synchronous_standby_names"), state.setting("synchronous_commit")
+    names = state.setting("synchronous_standby_names")
+    # Of the sessions that write, not of ours; the default where ours hides it.
+    level = servers_value(state.server, "synchronous_commit") or "on"
     if not names or state.server.standby or level in {"off", "local"}:
         return None
     asked = _ASKED.match(names)
@@ -218,7 +221,7 @@ def replication_timeout_off(state: State) -> Iterator[Finding]:
         ("wal_sender_timeout", bool(_followers(state)), "a standby"),
         ("wal_receiver_timeout", state.receiver is not None, "the primary"),
     ):
-        if used and state.setting(name) == "0":
+        if used and servers_value(state.server, name) == "0":
             yield Finding(
                 id="replication-timeout-off",
                 severity=Severity.TO_DO,
@@ -248,7 +251,8 @@ def dead_clients_stay(state: State) -> Iterator[Finding]:
         _configured(state, f"tcp_keepalives_{part}") or kernel_defaults()[kernel]
         for part, kernel in _KEEPALIVE.items()
     )
-    noticed = idle + interval * count
+    keepalive = Keepalive(idle=idle, interval=interval, count=count)
+    noticed = keepalive.ends_after(_configured(state, "tcp_user_timeout"))
     found = [
         one for one in state.sessions
         if one.idle_in_transaction and one.client not in {None, "127.0.0.1", "::1"}

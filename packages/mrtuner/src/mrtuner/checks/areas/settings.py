@@ -66,7 +66,7 @@ def _memory(state: State) -> Iterator[Finding]:
     if not found:
         return
     asked, sessions = sum(found.values()), _sessions(state)
-    factor = state.setting("hash_mem_multiplier") or 1
+    factor = _hash_factor(state)
     yield Finding(
         id="memory-overcommitted",
         severity=Severity.DANGER if sum(sessions[one] for one in found) else Severity.TO_DO,
@@ -76,7 +76,7 @@ def _memory(state: State) -> Iterator[Finding]:
         cost=1 - room / asked,
         evidence=tuple(
             f"{whose(one)}: {plural(sessions[one], 'session')} with a hash table of work_mem * "
-            f"hash_mem_multiplier, {one.value} * {factor}"
+            f"hash_mem_multiplier, {one.value} * {factor:g}"
             if sessions[one]
             else f"{whose(one)}: no session now; one sort may use work_mem, {one.value}"
             for one in list(found)[:_SHOWN]
@@ -92,13 +92,20 @@ def _room(state: State) -> int:
     return max(0, memory.size - int(buffers) * PAGE) if memory and buffers else 0
 
 
+def _hash_factor(state: State) -> float:
+    """hash_mem_multiplier of others: the default where our session hides it; none before 13."""
+    found = state.server.settings.get("hash_mem_multiplier")
+    own = servers_value(state.server, "hash_mem_multiplier")
+    return float(own or (found.boot_val if found else None) or 1)
+
+
 def _too_much(state: State) -> dict[Override, int]:
     """What work_mem of a role or database asks for, if that is more than there is [bytes].
 
     One session of each may come at any time, so each is judged by itself; those that are there now
     together. A nightly report with much memory is good practice, so no more are assumed.
     """
-    room, factor = _room(state), float(state.setting("hash_mem_multiplier") or 1)
+    room, factor = _room(state), _hash_factor(state)
     there = _sessions(state) if room else {}
     asks = {
         one: int((number(one.value, "integer", "kB") or 0) * KiB * (factor * sessions or 1))

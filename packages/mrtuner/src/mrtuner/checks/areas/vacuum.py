@@ -10,6 +10,7 @@ from mrtuner.checks.areas.storage import from_tuning
 from mrtuner.checks.catalogue import CannotJudge, check, known_part
 from mrtuner.checks.state import MEMBERS, UNLIMITED, State
 from mrtuner.findings import SLIGHT, UNKNOWN, Command, Finding, Severity
+from mrtuner.tuning.overrides import servers_value
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier, qualified
 from mrtuner.vacuum.storage_parameters import ENABLED, is_off
@@ -103,7 +104,7 @@ def _late_from(state: State, one: WraparoundDistance) -> float:
 
     Source: vacuum.c, vacuum_xid_failsafe_check.
     """
-    age = state.setting(_FAILSAFES[one.what])
+    age = servers_value(state.server, _FAILSAFES[one.what])  # autovacuum's, not our session's
     return min(max(int(age), one.forced_at * _OVERDUE), _FAILSAFE) if age else _FAILSAFE
 
 

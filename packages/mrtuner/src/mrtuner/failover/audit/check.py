@@ -24,7 +24,9 @@ from mrtuner.failover.predict.hang_times import (
 )
 from mrtuner.failover.predict.kernel import Kernel
 from mrtuner.failover.predict.path import Path
+from mrtuner.failover.predict.tcp_timers import Keepalive
 from mrtuner.failover.sockets import Options
+from mrtuner.units import pretty_duration
 
 #: Server settings that decide how long a backend outlives its client.
 SERVER: Final = (
@@ -142,10 +144,13 @@ def _server(settings: Mapping[str, str]) -> Iterator[str]:
             "client_connection_check_interval = 0: the server finishes queries even if the client "
             "has disconnected"
         )
-    unbounded = settings.get("tcp_user_timeout") == "0"
-    # 0 means a Unix socket here; over TCP the value is the one in force
-    if int(settings.get("tcp_keepalives_idle", "0")) > IDLE and unbounded:
+    idle, interval, count, user = (int(settings.get(name, "0")) for name in SERVER[:4])
+    if not (idle and interval and count):  # a Unix socket; over TCP these are the values in force
+        return
+    stays = Keepalive(idle=idle, interval=interval, count=count).ends_after(user)
+    if stays > IDLE:
+        besides = f", tcp_user_timeout = {user / 1000:g} s" if user else ""
         yield (
-            f"tcp_keepalives_idle = {settings['tcp_keepalives_idle']} s at the server: backends "
-            "stay at least that long after their clients vanished"
+            f"tcp_keepalives_idle = {idle} s, _interval = {interval} s, _count = {count}{besides} "
+            f"at the server: backends stay {pretty_duration(stays)} after their clients vanished"
         )

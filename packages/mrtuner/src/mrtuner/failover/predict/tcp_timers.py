@@ -37,6 +37,17 @@ class Keepalive:
     interval: int  # s
     count: int
 
+    def ends_after(self, user_timeout: int = 0) -> int:
+        """Seconds after which a silent, idle connection is given up; `user_timeout` in ms.
+
+        The user timeout replaces the count, but is looked at only when a probe is out already.
+        Source: tcp_timer.c, tcp_keepalive_timer. The wheel's lateness is left out.
+        """
+        probes = self.count
+        if user_timeout:
+            probes = max(1, ceil((user_timeout / 1000 - self.idle) / self.interval))
+        return self.idle + self.interval * probes
+
 
 class Trace(Protocol):
     """A way to wait: yields the jiffies at which the kernel acts; at the last one it gives up."""
