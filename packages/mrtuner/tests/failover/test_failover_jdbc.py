@@ -57,6 +57,39 @@ def test_what_the_url_does_not_say_is_pgjdbcs_default() -> None:
     )
 
 
+def test_a_stale_name_lasts_for_its_ttl_and_the_jvms_cache() -> None:
+    """By hand: 5 + 30 s; 60 + 30. Without --dns-ttl, the name's time to live is assumed."""
+    url = "jdbc:postgresql://db/shop?targetServerType=primary"
+    stale = predicted(url)["cases"][4]
+    assert stale["span"]["high"] == 35
+    assert (
+        "TTL = 5 s (assumed) and networkaddress.cache.ttl = 30 (default of the JVM)"
+        in (stale["decided_by"])
+    )
+    stale = predicted(url, "--dns-ttl", "60s")["cases"][4]
+    assert stale["span"]["high"] == 90
+    assert "TTL = 60 s (command line)" in stale["decided_by"]
+
+
+@pytest.mark.parametrize(
+    ("properties", "login"),
+    [
+        ("sslmode=disable", "forever"),
+        ("sslmode=disable&socketTimeout=30", "30 s"),
+        ("sslmode=disable&loginTimeout=7", "7 s"),
+        ("sslmode=disable&loginTimeout=7&socketTimeout=4", "4 s"),
+        ("", "5 s"),  # pgjdbc asks for TLS first, and waits 5,000 ms for an answer to that
+        ("sslmode=require&sslResponseTimeout=2000", "2 s"),
+        ("sslmode=allow&connectTimeout=3", "forever"),
+    ],
+)
+def test_a_login_at_a_frozen_server_is_not_ended_by_connect_timeout(
+    properties: str, login: str
+) -> None:
+    frozen = predicted(f"jdbc:postgresql://db/shop?{properties}")["cases"][3]
+    assert f"a new connection's login hangs {login}" in frozen["steps"]
+
+
 def test_hosts_and_ports_are_those_of_the_url() -> None:
     url = JdbcUrl.read("jdbc:postgresql://a:6543,[2001:db8::1],c/shop%20two?user=app")
     assert url.hosts == ("a", "2001:db8::1", "c")

@@ -218,6 +218,13 @@ def test_each_address_has_its_own_connect_timeout() -> None:
     assert span.high == 6.0
 
 
+def test_an_older_ruby_pg_never_comes_to_the_second_address_and_that_is_said() -> None:
+    several = {"host": "a,b", "connect_timeout": "3"}
+    said = "before ruby-pg 1.6 the first address that does not answer ends the attempt"
+    assert said in case(Case.CONNECT, configured("rails", several)).traps
+    assert said not in case(Case.CONNECT, configured("libpq", several)).traps
+
+
 @pytest.mark.parametrize(
     ("name", "libpq", "seconds"), [("libpq", 15, 2), ("psycopg", 18, 2), ("libpq", 18, 1)]
 )

@@ -251,6 +251,67 @@ def test_a_snippet_names_as_many_hosts_as_were_asked_for(name: str) -> None:
     assert "db1" not in settings(name, 30, KERNEL, LAN).text
 
 
+@pytest.mark.parametrize("name", ["asyncpg", "node-postgres"])
+def test_a_list_of_hosts_is_refused_where_the_next_one_is_never_tried(name: str) -> None:
+    """asyncpg's timeout is for all of them together; node-postgres takes one host."""
+    assert settings(name, 30, KERNEL, LAN).text
+    with pytest.raises(Refused, match="does not go on to the next host") as refused:
+        settings(name, 30, KERNEL, LAN, hosts=2)
+    assert refused.value.hint is not None
+    assert "one name that moves" in refused.value.hint
+
+
+def test_rails_says_which_ruby_pg_goes_on_to_the_next_host() -> None:
+    assert "ruby-pg" not in settings("rails", 30, KERNEL, LAN).text
+    text = settings("rails", 30, KERNEL, LAN, hosts=2).text
+    assert text.startswith("# Several hosts need ruby-pg 1.6: ")
+    assert yaml.safe_load(text)["production"]["connect_timeout"] == 3  # 30 s / 4 / 2, whole
+
+
+def test_npgsql_refuses_read_only_servers_only_in_a_list_of_hosts() -> None:
+    """With one host it throws NotSupportedException for that; then a stale name is not bounded."""
+    one = settings("npgsql", 20, KERNEL, LAN)
+    assert "Target Session Attributes" not in one.text
+    assert one.cases[4].span is None
+    assert any(reason.startswith(Case.STALE.words) for reason in one.unbounded)
+    assert not any("read-only servers are rejected" in cost for cost in one.costs)
+    two = settings("npgsql", 20, KERNEL, LAN, hosts=2)
+    assert "Target Session Attributes=read-write" in two.text.splitlines()[0]
+    assert "WithTargetSession(TargetSessionAttributes.ReadWrite)" in two.text
+    stale = two.cases[4].span
+    assert stale is not None
+    assert stale.high == 5
+    assert any("read-only servers are rejected" in cost for cost in two.costs)
+
+
+def test_the_jvms_cache_of_names_is_as_short_as_the_snippet_makes_it() -> None:
+    """By hand: 5 s of the name, and 5 s of networkaddress.cache.ttl."""
+    for name in ("pgjdbc", "hikaricp", "wildfly"):
+        made = settings(name, 20, KERNEL, LAN)
+        stale = made.cases[4]
+        assert "networkaddress.cache.ttl=5" in made.text
+        assert stale.span is not None
+        assert stale.span.high == 10
+        assert "networkaddress.cache.ttl = 5 (this advice)" in stale.decided_by
+    for name in ("oracle-jdbc", "mysql"):
+        assert "# JVM: networkaddress.cache.ttl=5\n" in settings(name, 20, KERNEL, LAN).text
+
+
+@pytest.mark.parametrize(
+    ("name", "login"),
+    [
+        ("pgjdbc", "3 s"), ("wildfly", "3 s"), ("hikaricp", "9 s"), ("pgbouncer", "9 s"),
+        ("libpq", "3 s"), ("mysql", "9 s"), ("pg8000", "3 s"),
+    ],
+)  # fmt: skip
+def test_a_login_at_a_frozen_server_ends_by_what_ends_it(name: str, login: str) -> None:
+    """Of 10 s, 3 are for connecting, 9 for a pool's caller and for an answer. Measured: 3.1, 3.1,
+    7.1 (the pool leaves 2 s for a last check), 4.1 of 5, 2.0 of 5, 9.1, and 3.0 s.
+    """
+    steps = settings(name, 10, KERNEL, LAN, longest_query=1).cases[3].steps
+    assert f"a new connection's login hangs {login}" in steps
+
+
 def test_oracles_descriptors_have_an_address_for_each_host() -> None:
     for name in ("oracle", "oracle-jdbc"):
         text = settings(name, 30, KERNEL, LAN, hosts=3).text

@@ -51,6 +51,9 @@ class Driver:
     source: str
     #: After `read_timeout` it connects anew to cancel, then waits this long; None: it gives up.
     cancel_wait: float | None = None
+    covers_login: bool = True  # whether `connect_timeout` ends a login too, not TCP's part alone
+    login_timeout: float | None = None  # a limit on the login alone
+    dns_cache: float = 0.0  # how long its runtime keeps the address of a name
 
 
 @cache

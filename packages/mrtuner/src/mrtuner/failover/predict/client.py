@@ -45,7 +45,9 @@ class Client:
     pool_wait: float | None = None
     addresses: int = 1
     read_write: bool = False  # whether it refuses a read-only server when connecting
-    dns_ttl: float = 5.0
+    dns_ttl: float = 5.0  # assumed, as of RDS's names, unless `origin` says who gave it
+    dns_cache: float = 0.0  # on top of it, in the client's own runtime
+    login_timeout: float | None = None  # on the login alone, where the driver has one
     #: What a value means whose unit looks mistaken, by the parameter's name.
     doubts: Mapping[str, str] = field(default_factory=dict)
     #: Settings that were given but have no effect, with the reason.
@@ -63,6 +65,16 @@ class Client:
             count=self.count or kernel.tcp_keepalive_probes,
         )
 
+    @property
+    def login(self) -> float | None:
+        """How long a login hangs at a server that accepts and never answers [s]; None: forever."""
+        if self.pool_wait is not None:
+            return self.pool_wait  # its caller waits no longer
+        if self.driver.covers_login:
+            return self.connect_timeout
+        limits = (self.login_timeout, self.read_timeout)
+        return min((one for one in limits if one is not None), default=None)
+
     def with_origin(self, name: str, value: object) -> str:
         """Format as ``connect_timeout = 3 (connection string)``."""
         return f"{name} = {value} ({self.origin.get(name, f'default of {self.driver.title}')})"
@@ -79,6 +91,8 @@ def defaults(name: str) -> Client:
         interval=known.keepalives_interval,
         read_timeout=known.read_timeout,
         pool_wait=known.pool_wait,
+        dns_cache=known.dns_cache,
+        login_timeout=known.login_timeout,
     )
 
 

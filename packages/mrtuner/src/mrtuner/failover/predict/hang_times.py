@@ -142,6 +142,8 @@ def _connect_traps(now: Situation) -> Iterator[str]:
     yield from _doubts(client, "connect_timeout", "tcp_user_timeout")
     if client.addresses > 1:
         yield "connect_timeout applies to each address, not to all together"
+        if client.driver.name == "rails":
+            yield "before ruby-pg 1.6 the first address that does not answer ends the attempt"
     if client.driver.name == "pgbouncer":
         yield (
             "PgBouncer accepts logins even while a database it knows is down: run a query to be "
@@ -284,7 +286,7 @@ def _keepalive_source(now: Situation, keepalive: Keepalive) -> str:
 def frozen(now: Situation) -> Prediction:
     """Case 4: the process is stopped, but its kernel acknowledges everything."""
     client = now.client
-    login = "forever" if client.connect_timeout is None else f"{client.connect_timeout:g} s"
+    login = "forever" if client.login is None else f"{client.login:g} s"
     endless = Prediction(
         case=Case.FROZEN,
         span=None,
@@ -302,13 +304,19 @@ def stale(now: Situation) -> Prediction:
     """Case 5: a server answers, but it is read-only or the old one."""
     client = now.client
     if client.read_write:
+        most = client.dns_ttl + client.dns_cache
+        ttl = f"the name's TTL = {client.dns_ttl:g} s ({client.origin.get('dns_ttl', 'assumed')})"
+        whose = client.origin.get("networkaddress.cache.ttl", "default of the JVM")
+        cache = f"networkaddress.cache.ttl = {client.dns_cache:g} ({whose})"
         return Prediction(
             case=Case.STALE,
-            span=Band(0.0, client.dns_ttl / 2, client.dns_ttl),
-            decided_by=f"target_session_attrs, then the name's TTL = {client.dns_ttl:g} s",
+            span=Band(0.0, most / 2, most),
+            decided_by=f"target_session_attrs, then {ttl}"
+            + (f" and {cache}" if client.dns_cache else ""),
             steps=(
                 "a read-only server is rejected when connecting, so a retry tries the next one",
                 f"the name may point there for its TTL, {client.dns_ttl:g} s",
+                *_cached(client),
             ),
         )
     return Prediction(
@@ -318,6 +326,11 @@ def stale(now: Situation) -> Prediction:
         steps=("every query is answered, but every write fails with SQLSTATE 25006",),
         traps=("a pool keeps such a connection, because SELECT 1 succeeds on it",),
     )
+
+
+def _cached(client: Client) -> Iterator[str]:
+    if client.dns_cache:
+        yield f"the JVM keeps what it looked up last for {client.dns_cache:g} s more"
 
 
 def _read_bounded(predicted: Prediction, client: Client) -> Prediction:

@@ -25,7 +25,7 @@ _WRITABLE: Final = frozenset({"primary", "master"})
 #: The properties that bound a hang. pgjdbc ignores a property that it does not know.
 _PROPERTIES: Final = (
     "connectTimeout", "socketTimeout", "loginTimeout", "cancelSignalTimeout", "tcpKeepAlive",
-    "targetServerType",
+    "targetServerType", "sslResponseTimeout",
 )  # fmt: skip
 
 
@@ -83,6 +83,7 @@ class JdbcUrl:
             read_timeout=self._limit("socketTimeout", base.read_timeout),
             keepalives=given.get("tcpKeepAlive", "").lower() == "true",
             addresses=len(self.hosts),
+            login_timeout=self._login(login, base.login_timeout),
             read_write=given.get("targetServerType") in _WRITABLE,
             doubts=dict(self._doubts()),
             ignored=tuple(self._unknown()),
@@ -102,6 +103,18 @@ class JdbcUrl:
         """A time-out [s]; 0 is none."""
         asked = whole(self.properties, name)
         return default if asked is None else float(asked) or None
+
+    def _login(self, login: float | None, usual: float | None) -> float | None:
+        """The limit on a login whose server accepts and never answers [s]; None: there is none.
+
+        Where TLS is asked for first, so is an answer to that. Source: pgjdbc's
+        ConnectionFactoryImpl, enableSSL; SslMode.of.
+        """
+        limits = [login]
+        if self.properties.get("sslmode") not in {"disable", "allow"}:
+            asked = whole(self.properties, "sslResponseTimeout")  # ms; 0 is none
+            limits.append(usual if asked is None else asked / 1000 or None)
+        return min((one for one in limits if one is not None), default=None)
 
     def _doubts(self) -> Iterator[tuple[str, str]]:
         names = {"connectTimeout": "connect_timeout", "socketTimeout": "read_timeout"}

@@ -47,6 +47,11 @@ def settings(
     BadValue for an unknown stack; Refused, with the reason, for what is impossible.
     """
     stack = stack_of(name)
+    if hosts > 1 and not stack.next_host:
+        raise Refused(
+            f"{stack.title} does not go on to the next host when one does not answer",
+            "Give it one name that moves, or try the hosts in turn in a loop of your own.",
+        )
     within, kernel = parse_duration(within), kernel or local()
     longest_query = None if longest_query is None else parse_duration(longest_query)
     limits = bounds(
@@ -95,7 +100,11 @@ def _configured(stack: Stack, limits: Bounds) -> Client:
     """The client once the snippet is in force."""
     base = defaults(stack.name)
     own = _keepalive(stack, limits)
-    said = ("connect_timeout", "keepalives_idle", "tcp_user_timeout", "read_timeout", "pool_wait")
+    said = (
+        "connect_timeout", "keepalives_idle", "tcp_user_timeout", "read_timeout", "pool_wait",
+        "networkaddress.cache.ttl",
+    )  # fmt: skip
+    login = limits.connect_timeout * limits.hosts  # as the snippets of pgjdbc say
     return replace(
         base,
         connect_timeout=float(limits.connect_timeout),
@@ -107,8 +116,10 @@ def _configured(stack: Stack, limits: Bounds) -> Client:
         read_timeout=limits.read_timeout or base.read_timeout if stack.read_timeout else None,
         pool_wait=limits.pool_wait if base.pool_wait else None,
         addresses=limits.hosts,
-        read_write=stack.read_write,
+        read_write=stack.refuses_read_only(limits.hosts),
         dns_ttl=limits.dns_ttl,
+        dns_cache=limits.dns_ttl if base.dns_cache else 0.0,
+        login_timeout=min(login, base.login_timeout) if base.login_timeout else None,
         origin=dict.fromkeys(said, "this advice"),
     )
 
@@ -181,7 +192,7 @@ def _costs(stack: Stack, limits: Bounds, idle: Prediction) -> Iterator[str]:
         yield (
             f"every query longer than {limits.read_timeout} s is aborted, and its connection closed"
         )
-    if stack.read_write:
+    if stack.refuses_read_only(limits.hosts):
         yield "read-only servers are rejected: use another connection string for replicas"
 
 

@@ -5,6 +5,9 @@ waits for that: with a frozen or silent server for as long as `release` is allow
 that takes longer closes the connection and raises TimeoutError: what was committed before stays
 committed, so the error must not reach the caller.
 Source: asyncpg 0.32, PoolConnectionHolder.release.
+
+Its timeout is for all hosts together, so one that does not answer leaves the next none of it.
+Source: MagicStack/asyncpg, issue 1155.
 """
 
 from __future__ import annotations
@@ -51,5 +54,6 @@ async def acquired(pool):
 STACK = Stack(
     name="asyncpg", title="asyncpg", file="your program", write=write,
     sets_socket=True, read_timeout=True, read_write=True,
+    next_host=False,
     verified="verified with asyncpg 0.32.0",
 )  # fmt: skip

@@ -16,6 +16,7 @@ def write(limits: Bounds) -> str:
         python += f", read_timeout={read}, write_timeout={read}"
     return (
         f"jdbc:mysql://{','.join(limits.names)}/shop?{asked}\n# PyMySQL: connect({python})\n"
+        f"# JVM: networkaddress.cache.ttl={limits.dns_ttl}\n"
         "# A login to a frozen server is ended only by the limit on answers, not by connect's.\n"
     )
 

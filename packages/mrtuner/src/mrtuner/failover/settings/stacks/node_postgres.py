@@ -45,6 +45,7 @@ def write(limits: Bounds) -> str:
 STACK = Stack(
     name="node-postgres", title="node-postgres", file="your program", write=write,
     sets_socket=False, read_timeout=True, read_write=False,
+    next_host=False,
     keepalive=keepalive,
     verified="verified with pg 8.23.1 on Node 20",
 )  # fmt: skip

@@ -1,4 +1,8 @@
-"""Rails: ActiveRecord over ruby-pg, which is libpq."""
+"""Rails: ActiveRecord over ruby-pg, which is libpq.
+
+Before 1.6, ruby-pg raises at connect_timeout and does not go on to the next host.
+Source: ged/ruby-pg, issue 618 and pull request 637.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,15 @@ from mrtuner.failover.settings.stacks.stack import Stack
 def write(limits: Bounds) -> str:
     """database.yml: what to merge into the environment."""
     rows = "\n".join(f"  {name}: {value}" for name, value in limits.conninfo.items())
-    return f"production:\n  adapter: postgresql\n  checkout_timeout: {limits.pool_wait}\n{rows}\n"
+    several = (
+        "# Several hosts need ruby-pg 1.6: before, one that does not answer ends the attempt.\n"
+        if limits.hosts > 1
+        else ""
+    )
+    return (
+        f"{several}production:\n  adapter: postgresql\n  checkout_timeout: {limits.pool_wait}\n"
+        f"{rows}\n"
+    )
 
 
 STACK = Stack(

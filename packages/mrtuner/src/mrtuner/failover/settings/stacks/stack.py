@@ -24,6 +24,10 @@ class Stack:
     sets_socket: bool  # keepalive times and the user timeout, on its own sockets
     read_timeout: bool  # a limit on each answer
     read_write: bool  # refuses a read-only server when connecting
+    #: It can refuse one only where it is given several hosts.
+    needs_list: bool = False
+    #: It goes on to the next host when one does not answer; else a list of them is refused.
+    next_host: bool = True
     #: New connections that its pool tries while the caller waits, once it found one dead.
     attempts: int = 0
     #: The keepalive set by its runtime, where that is neither ours nor the kernel's.
@@ -31,3 +35,7 @@ class Stack:
     stale: str = "check pg_is_in_recovery() when a connection is taken, or on SQLSTATE 25006"
     #: The real client whose hangs the tests measure (docs/reference/verified-clients.md).
     verified: str = NOT_VERIFIED
+
+    def refuses_read_only(self, hosts: int) -> bool:
+        """Whether it does so with a connection string of so many hosts."""
+        return self.read_write and (hosts > 1 or not self.needs_list)
