@@ -212,6 +212,24 @@ def interrupted(probes: Probes) -> None:
         raise KeyboardInterrupt
 
 
+def test_an_interruption_during_the_outage_names_the_schema_that_stays(
+    new_cluster: NewCluster,
+) -> None:
+    cluster, told = new_cluster(), list[str]()
+
+    def interrupt() -> None:
+        with Probes(cluster.dsn(), QUICK, tell=told.append) as probes:
+            assert probes.wait_until_steady(0.3, patience=60)
+            cluster.stop("immediate")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    cluster.start()
+    (left,) = schemas(cluster.dsn())
+    assert told == [f"schema {left} could not be dropped; drop it yourself"]
+
+
 def test_an_interruption_stops_the_probes_and_drops_the_schema(embedded: Cluster) -> None:
     probes = Probes(embedded.dsn(), QUICK)
     with pytest.raises(KeyboardInterrupt):

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from click.testing import CliRunner, Result
-from conftest import NewCluster
+from conftest import PASSWORD, NewCluster
 from failover_pair import Pair, PgBouncer, streaming_pair
 
 from machine import needs
+from mrtuner import answers
 from mrtuner.cli import main
+from mrtuner.failover.rehearse.paths import look
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.rehearsal.ledger import SCHEMA_PREFIX
 from servers import sql
@@ -142,6 +146,53 @@ def test_a_rehearsal_in_which_nothing_happens_says_so_and_gives_no_seconds(
     assert "by the same server as before" in " ".join(done.stdout.split())
     assert "0.0 s" not in done.stdout.replace("+0.0 s", "")
     assert schemas(embedded.dsn()) == []
+
+
+def test_an_interruption_during_the_outage_tells_which_schema_stays(
+    new_cluster: NewCluster,
+) -> None:
+    cluster, told = new_cluster(), list[str]()
+
+    def tell(text: str) -> None:
+        told.append(text)
+        if text.startswith("triggered"):
+            cluster.stop("immediate")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        answers.rehearse(cluster.dsn(), "true", steady=1.0, connections=3, tell=tell)
+    cluster.start()
+    (left,) = schemas(cluster.dsn())
+    assert told[-1] == f"schema {left} could not be dropped; drop it yourself"
+
+
+def test_one_primary_by_two_addresses_does_not_keep_a_rehearsal_from_ending(
+    new_cluster: NewCluster,
+) -> None:
+    """Its clients find it by its Unix socket and over TCP, at random."""
+    cluster = new_cluster(listen=True)
+    dsn = (
+        f"host={cluster.directory},127.0.0.1 port={cluster.port} user=postgres dbname=postgres "
+        f"password='{PASSWORD}' load_balance_hosts=random"
+    )
+    done = rehearse(dsn, *QUICKLY, "--trigger", "true", "--start-timeout", "2s",
+                    "--timeout", "30s", "--json")  # fmt: skip
+    assert done.exit_code == 1, done.output
+    (way,) = json.loads(done.stdout)["ways"]
+    assert len(way["observation"]["servers"]) == 2
+    assert (way["settled"], way["outcome"]) == (True, "nothing")
+
+
+def test_a_plain_role_counts_the_sessions_of_others(new_cluster: NewCluster) -> None:
+    """By hand: 20 less 3 and, since 16, 2 that are reserved, 4 of others and our own."""
+    for major, free in ((13, 20 - 3 - 4 - 1), (18, 20 - 3 - 2 - 4 - 1)):
+        settings = {"max_connections": 20, **({"reserved_connections": 2} if major > 15 else {})}
+        cluster = new_cluster(major, settings)
+        sql(cluster.dsn(), "CREATE ROLE plain LOGIN")
+        with ExitStack() as stack:
+            for _ in range(4):
+                stack.enter_context(psycopg.connect(cluster.dsn()))
+            assert look(cluster.dsn(user="plain")).free == free
 
 
 @needs("pgbouncer")

@@ -153,6 +153,22 @@ def test_two_primaries_at_once_are_counted() -> None:
     assert primaries(attempts, since=5.8) == set()
 
 
+def test_one_primary_by_two_addresses_is_one() -> None:
+    """Over another address it also calls itself by another one."""
+    by_name = replace(OLD, address="127.0.0.1", own="127.0.0.1:5432")
+    found = primaries([good(5, OLD), good(5.5, by_name)], since=4)
+    assert len(found) == 2
+    assert len({one.who for one in found}) == 1
+    assert len({one.who for one in (OLD, AGAIN, STANDBY, NEW)}) == 4
+    assert outcome(seen(good(1, OLD), good(3, by_name)), ASKED) is RehearsalEffect.NOTHING
+
+
+def test_the_new_primary_by_another_address_is_not_the_wrong_server() -> None:
+    by_name = replace(NEW, address="10.0.0.2", own="10.0.0.8:5432")
+    found = stale(seen(good(1, OLD), good(4, NEW), good(5, by_name, ProbeKind.HELD_WRITE)), ASKED)
+    assert (found.reads, found.writes) == (0, 0)
+
+
 # Who asked the wrong server.
 
 

@@ -92,7 +92,7 @@ def rehearse(
         for way in ways.values():
             writes = any(kind.writes for kind in schedule.kinds)
             way.require(writes=writes, sessions=schedule.sessions)
-        probes = {name: Probes(way.dsn, schedule) for name, way in ways.items()}
+        probes = {name: Probes(way.dsn, schedule, tell=tell) for name, way in ways.items()}
         confirm(
             Arrangement(trigger=cause, cautions=cautions, ways=ways, probes=probes, whole=whole)
         )

@@ -27,13 +27,13 @@ class LedgerTable:
         self.sent = 0
         self._numbers = count(1)
         self._acknowledged: set[int] = set()
-        self._made = False
+        self.made = False  # and not dropped
 
     def make(self) -> None:
         """Create the schema. ConnectError if that is not allowed."""
         with connect(self.dsn, through_pooler=True, own_search_path=True) as conn, translated():
             conn.execute(self.named("CREATE SCHEMA {schema} CREATE TABLE ledger (id int NOT NULL)"))
-            self._made = True
+            self.made = True
 
     def number(self) -> int:
         return next(self._numbers)
@@ -46,7 +46,7 @@ class LedgerTable:
         """Return the count, if it could be taken, and the schema's name if it still exists."""
         ledger = None
         try:
-            ledger = self._counted() if self._made else None
+            ledger = self._counted() if self.made else None
             self.drop()
         except ConnectError:
             return ledger, self.schema
@@ -58,11 +58,11 @@ class LedgerTable:
         return balanced(self.sent, self._acknowledged, [row[0] for row in rows])
 
     def drop(self) -> None:
-        if not self._made:
+        if not self.made:
             return
         with connect(self.dsn, through_pooler=True, own_search_path=True) as conn, translated():
             conn.execute(self.named("DROP SCHEMA IF EXISTS {schema} CASCADE"))
-        self._made = False
+        self.made = False
 
     def named(self, statement: LiteralString) -> Any:
         """Compose a statement on {schema} or {table}."""

@@ -69,6 +69,11 @@ class ServerIdentity:
     timeline: int | None = None  # of its WAL; None on a standby, or without permission
     system: int | None = None  # its cluster's system_identifier, if permitted
 
+    @property
+    def who(self) -> tuple[object, ...]:
+        """What tells it from other servers, by whichever of its addresses it was reached."""
+        return self.system, self.started, self.standby, self.timeline
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:

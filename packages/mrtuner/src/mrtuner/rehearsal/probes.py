@@ -17,7 +17,7 @@ import socket
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -79,12 +79,20 @@ class Probes:
 
     Entering raises ConnectError or UsageError if the server cannot be reached or the table for
     writes cannot be created, in which case nothing should be started. Leaving the block stops the
-    probes and drops the schema, whatever happened.
+    probes and drops the schema, whatever happened; `tell` gets its name if that fails and no
+    observation will name it.
     """
 
-    def __init__(self, dsn: str, schedule: Schedule | None = None) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        schedule: Schedule | None = None,
+        *,
+        tell: Callable[[str], None] = lambda _text: None,
+    ) -> None:
         self.dsn = dsn
         self.schedule = schedule or Schedule()
+        self.tell = tell
         self.book = LedgerTable(dsn)
         self._loop: asyncio.AbstractEventLoop | None = None  # while the thread runs
         self._stop = asyncio.Event()
@@ -106,10 +114,16 @@ class Probes:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._halt()
-        with suppress(MrTunerError):
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._halt()
             self.book.drop()
+        except BaseException as error:  # of an outage, or a second interruption
+            ours = isinstance(error, MrTunerError)
+            if self.book.made and (kind is not None or not ours):
+                self.tell(f"schema {self.book.schema} could not be dropped; drop it yourself")
+            if not ours:
+                raise
 
     def _prepare(self) -> None:
         with connect(self.dsn, through_pooler=True) as conn:

@@ -15,7 +15,7 @@ from typing import Annotated, Final, Protocol
 
 from mrtuner.described import Doc
 from mrtuner.errors import MrTunerError
-from mrtuner.rehearsal.observation import Observation, ServerIdentity, primaries
+from mrtuner.rehearsal.observation import Attempt, Observation, primaries
 from mrtuner.rehearsal.probes import Probes
 
 Tell = Callable[[str], None]
@@ -162,7 +162,7 @@ class _Watch:
         self.patience, self.tell = patience, tell
         self.marks: list[TimelineMark] = []
         self.asked = self.accepted = 0.0
-        self._before: set[ServerIdentity | None] = set()
+        self._before: set[tuple[object, ...] | None] = set()
 
     def now(self) -> float:
         return self.ways[0].now()
@@ -172,7 +172,7 @@ class _Watch:
         for source in self.sources:
             self._hear(source)  # discard what was reported before
         self.marks.clear()
-        self._before = {one.server for probes in self.ways for one in probes.attempts()}
+        self._before = {_who(one) for probes in self.ways for one in probes.attempts()}
         self.asked = self.now()
         self.trigger.fire()
         self.accepted = self.now()
@@ -200,7 +200,8 @@ class _Watch:
         settle = self.patience.settle
         return all(
             probes.wait_until_steady(settle, patience=0.0)
-            and len(primaries(probes.attempts(), since=probes.now() - settle)) <= 1
+            and len({one.who for one in primaries(probes.attempts(), since=probes.now() - settle)})
+            <= 1
             for probes in self.ways
         )
 
@@ -208,7 +209,7 @@ class _Watch:
         """Whether clients noticed anything: a source may report it long before or afterwards."""
         since = self.asked - _ASTRAY
         attempts = [one for probes in self.ways for one in probes.attempts() if one.ended >= since]
-        return any(not one.good or one.server not in self._before for one in attempts)
+        return any(not one.good or _who(one) not in self._before for one in attempts)
 
     def _look(self) -> None:
         for source in self.sources:
@@ -231,3 +232,7 @@ class _Watch:
         return TimelineMark(
             at=ours if fits else now, text=news.text, origin=news.origin, by_their_clock=fits
         )
+
+
+def _who(one: Attempt) -> tuple[object, ...] | None:
+    return None if one.server is None else one.server.who

@@ -188,7 +188,8 @@ def _run(
     tell: Tell,
 ) -> Run:
     trigger = Reboot(client, drawn)
-    (run,) = rehearsal.rehearse(trigger, [Probes(dsn, schedule)], patience=patience, tell=tell)
+    probes = Probes(dsn, schedule, tell=tell)
+    (run,) = rehearsal.rehearse(trigger, [probes], patience=patience, tell=tell)
     return Run(
         asked=run.asked,
         accepted=run.accepted,

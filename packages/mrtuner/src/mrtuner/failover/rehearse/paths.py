@@ -23,13 +23,17 @@ if TYPE_CHECKING:
 
 #: The probes use psycopg, so its defaults apply where the string says nothing.
 _DRIVER: Final = "psycopg"
+#: Others' backend_type is NULL to a lesser role; clients have a user and a database. Since 16 some
+#: connections may be reserved for roles with a grant.
 _FACTS: Final[LiteralString] = """
 SELECT pg_catalog.current_database(), pg_catalog.pg_is_in_recovery(),
        pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
        pg_catalog.current_setting('max_connections')::int
        - pg_catalog.current_setting('superuser_reserved_connections')::int
+       - coalesce(pg_catalog.current_setting('reserved_connections', true)::int, 0)
        - (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity
-          WHERE backend_type = 'client backend')::int
+          WHERE backend_type = 'client backend'
+             OR backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL)::int
 """
 
 

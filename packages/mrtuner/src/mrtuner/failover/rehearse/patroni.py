@@ -10,14 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from mrtuner.errors import ConnectError, MrTunerError, Refused, UsageError
 from mrtuner.rehearsal.production import production_tag
 from mrtuner.rehearsal.run import News
 
 _LEADERS: Final = frozenset({"leader", "master"})  # master: before Patroni 4
-_WELL: Final = frozenset({"running", "streaming"})
+#: The last one since 3.0.4: a replica that replays from the archive, and does not stream.
+_WELL: Final = frozenset({"running", "streaming", "in archive recovery"})
 _PATIENCE: Final = 5.0  # s, for an answer to a query
 _SWITCHING: Final = 60.0  # s: POST /switchover answers when it is done
 
@@ -47,10 +48,11 @@ class Patroni:
             raise UsageError(
                 "cannot read the address of Patroni", "Write patroni:http://host:8008."
             )
-        self._login = (parts.username or "", parts.password or "")
+        self._login = (unquote(parts.username or ""), unquote(parts.password or ""))
         place = parts.netloc.rpartition("@")[2]
         self.url = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
         self._roles: dict[str, _Member] = {}
+        self._ill: frozenset[str] = frozenset()  # by name, those that were before
         self._past = 0
 
     @property
@@ -59,9 +61,11 @@ class Patroni:
 
     @property
     def over(self) -> bool:
-        """Whether there is a leader and every member is healthy."""
-        members = self._roles.values()
-        return any(one.leads for one in members) and all(one.state in _WELL for one in members)
+        """Whether there is a leader, and every member is healthy that was before."""
+        members = self._roles
+        return any(one.leads for one in members.values()) and all(
+            one.state in _WELL for name, one in members.items() if name not in self._ill
+        )
 
     def check(self) -> None:
         """Refuse a switchover that cannot work.
@@ -79,6 +83,7 @@ class Patroni:
                 "See: patronictl list.",
             )
         self._roles = _roles(members)
+        self._ill = frozenset(name for name, one in self._roles.items() if one.state not in _WELL)
         self._past = len(self._history())
 
     def cautions(self, _dsn: str) -> tuple[str, ...]:

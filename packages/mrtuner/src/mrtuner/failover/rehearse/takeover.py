@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from mrtuner.described import Doc
 from mrtuner.rehearsal.observation import (
@@ -74,7 +74,7 @@ def _wrong(seen: Observation, asked: float) -> Iterable[Attempt]:
     for one in seen.attempts:
         if one.server is None or one.sent < new.ended or one.kind in usual:
             continue
-        if _who(one.server) != _who(new.server):
+        if one.server.who != new.server.who:
             yield one
 
 
@@ -86,21 +86,17 @@ def _led_to_standbys(attempts: Sequence[Attempt], asked: float) -> set[ProbeKind
 
 def _new_primary(seen: Observation, asked: float) -> Attempt | None:
     """The first answer after `asked` from a primary that was not one before."""
-    before = {_who(one) for one in _primaries(seen, before=asked)}
+    before = {one.who for one in _primaries(seen, before=asked)}
     after = (
         one
         for one in seen.attempts
         if one.ended >= asked
         and one.server is not None
         and not one.server.standby
-        and _who(one.server) not in before
+        and one.server.who not in before
     )
     return min(after, key=lambda one: one.ended, default=None)
 
 
 def _primaries(seen: Observation, *, before: float) -> set[ServerIdentity]:
     return primaries_of(one for one in seen.attempts if one.ended < before)
-
-
-def _who(server: ServerIdentity) -> tuple[Any, ...]:
-    return server.system, server.own, server.started, server.standby
