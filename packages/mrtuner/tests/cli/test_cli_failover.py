@@ -54,6 +54,22 @@ def test_what_a_listing_lacks_is_assumed_aloud(tmp_path: Path) -> None:
     assert "HZ is not in" in run("predict", "--sysctl", str(listing)).stderr
 
 
+@pytest.mark.parametrize("option", [("--kernel", "5.14"), ("--hz", "1000"), ("--hz", "0")])
+def test_another_machine_needs_its_listing(option: tuple[str, str]) -> None:
+    done = run("predict", *option)
+    assert done.exit_code == 2
+    assert "--kernel and --hz describe another machine" in done.stderr
+    assert "Give its --sysctl FILE too." in done.stderr
+
+
+def test_no_kernel_has_no_ticks(tmp_path: Path) -> None:
+    listing = tmp_path / "app-host.txt"
+    listing.write_text(SYSCTL)
+    done = run("predict", "--sysctl", str(listing), "--hz", "0")
+    assert done.exit_code == 2
+    assert "HZ 0 is not a tick rate of any kernel" in done.stderr
+
+
 def test_a_predictions_json_satisfies_its_schema() -> None:
     done = run("predict", "postgresql://app@db/shop?tcp_user_timeout=8500", "--rtt", "1ms",
                "--away", "169s", "--json")  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrtuner.cli.common import options, terminal
-from mrtuner.errors import MrTunerError
+from mrtuner.errors import MrTunerError, UsageError
 
 if TYPE_CHECKING:
     from mrtuner.failover.predict.kernel import Kernel
@@ -46,6 +46,10 @@ def _kernel(source: str, release: str | None, hz: int | None) -> Kernel:
     from mrtuner.failover.predict.kernel import ASSUMED_HZ, from_text, local
 
     if source == "local":
+        if release is not None or hz is not None:
+            raise UsageError(
+                "--kernel and --hz describe another machine", "Give its --sysctl FILE too."
+            )
         return local()
     try:
         text = Path(source).read_text(encoding="utf-8")
@@ -56,4 +60,4 @@ def _kernel(source: str, release: str | None, hz: int | None) -> Kernel:
         ) from error
     if hz is None:
         terminal.print_note(f"HZ is not in {source}: {ASSUMED_HZ} is assumed; set it with --hz")
-    return from_text(text, source, hz=hz or ASSUMED_HZ, release=release)
+    return from_text(text, source, hz=ASSUMED_HZ if hz is None else hz, release=release)
