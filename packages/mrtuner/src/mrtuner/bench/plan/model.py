@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -13,6 +13,7 @@ from mrtuner.bench.load.programs import CommandWorkload, Sysbench
 from mrtuner.described import Doc, Omissible, document_name
 from mrtuner.errors import BadValue
 from mrtuner.postgres.connect import masked
+from mrtuner.postgres.secret_settings import is_secret, shown
 from mrtuner.stats.steady import warm_up_seconds
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,39}")
@@ -21,6 +22,13 @@ PLACEMENT: Final = frozenset({
     "config_file", "data_directory", "external_pid_file", "hba_file", "ident_file",
     "listen_addresses", "port", "unix_socket_directories",
 })  # fmt: skip
+#: In the file of a server in use these lead to its archive, its standbys, its log: a temporary
+#: server must not go there. Of `conf` alone; what `settings` say is meant.
+_OUTSIDE: Final = frozenset({
+    "archive_library", "archive_mode", "log_destination", "log_directory", "logging_collector",
+    "primary_slot_name", "stats_temp_directory", "synchronous_standby_names", "syslog_ident",
+})  # fmt: skip
+_CONF_NAME: Final = re.compile(r"\s*([\w.]+)")
 Phase = Literal["calibration", "comparison"]
 Connect = Literal["socket", "tcp"]
 #: A container's network. published: through a port of this machine; slirp: through a process, as
@@ -207,11 +215,18 @@ class Variant:
                 "Use PGPASSWORD or ~/.pgpass: plans are copied into records.",
             )
         self._check_container()
-        misplaced = sorted(PLACEMENT & set(self.settings))
+        misplaced = sorted(name for name in self.settings if name.lower() in PLACEMENT)
         if misplaced:
             raise BadValue(
                 f"variant {self.name} cannot set {misplaced[0]}",
                 "The run decides where the server stores data and listens; leave this out.",
+            )
+        said = self.settings.items()
+        secret = sorted(name for name, value in said if shown(name, value) != value)
+        if secret:
+            raise BadValue(
+                f"{secret[0]} of variant {self.name} may hold a secret",
+                "Leave it out: plans are copied into records, and continued from there.",
             )
 
     def _check_container(self) -> None:
@@ -229,6 +244,27 @@ class Variant:
                 f"variant {self.name} has network {self.network} but connects by {self.connect}",
                 f'Write connect = "{wanted[self.network]}": otherwise that network is not used.',
             )
+
+    @property
+    def conf_lines(self) -> Iterator[tuple[str, str]]:
+        """Each line of `conf` that the server is given, after its name in lower case.
+
+        Left out are comments, and names that lead elsewhere or may hold a secret: a resumed run has
+        only the record, which keeps no secret.
+        """
+        for line in (self.conf or "").splitlines():
+            found = _CONF_NAME.match(line)
+            name = found[1].lower() if found is not None else ""
+            ignored = name in PLACEMENT | _OUTSIDE or is_secret(name)
+            if line.strip() and not line.lstrip().startswith("#") and not ignored:
+                yield name, line
+
+    @property
+    def recorded(self) -> Variant:
+        """What of it belongs in a record."""
+        if self.conf is None:
+            return self
+        return replace(self, conf="".join(f"{line}\n" for _, line in self.conf_lines))
 
     @property
     def _ours(self) -> list[str]:
@@ -347,7 +383,8 @@ class Plan:
             replace(one, scripts=tuple(script.recorded for script in one.scripts))
             for one in self.workloads
         )
-        return replace(self, workloads=workloads)
+        variants = tuple(variant.recorded for variant in self.variants)
+        return replace(self, workloads=workloads, variants=variants)
 
     @property
     def by_name(self) -> Mapping[str, Workload]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import shutil
 from contextlib import ExitStack
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from mrtuner.bench.engine.machine import family
-from mrtuner.bench.plan.model import PLACEMENT, Variant
+from mrtuner.bench.plan.model import Variant
 from mrtuner.bench.server import guard, instance, layers
 from mrtuner.errors import BadValue, MissingPart
 from mrtuner.postgres.binaries import Binaries, find_binaries
@@ -106,19 +105,13 @@ def group(stack: ExitStack, variant: Variant, site: Site) -> Path | None:
 
 
 def settings_text(variant: Variant) -> str:
-    """Text of a variant's file: its conf without placement settings, then its settings."""
-    lines = [line for line in (variant.conf or "").splitlines() if not _misplaced(line, variant)]
-    lines += [entry(name, value) for name, value in variant.settings.items()]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _misplaced(line: str, variant: Variant) -> bool:
-    name = re.match(r"\s*([\w.]+)", line)
-    if name is None:
-        return False
-    if name[1].lower().startswith("include"):
+    """Text of a variant's file: what its conf may set (`Variant.conf_lines`), then its settings."""
+    known = list(variant.conf_lines)
+    if any(name.startswith("include") for name, _ in known):
         raise BadValue(
             f"the file of variant {variant.name} includes another file",
             "Put all settings in one file.",
         )
-    return name[1].lower() in PLACEMENT
+    lines = [line for _, line in known]
+    lines += [entry(name, value) for name, value in variant.settings.items()]
+    return "".join(f"{line}\n" for line in lines)

@@ -84,9 +84,10 @@ def command(
       mrtuner bench compare --a a.conf --b b.conf --load report.sql --delta 5%
       mrtuner bench compare --a bare --b container
 
-    A side is a file of settings in the form of postgresql.conf (data directory and addresses are
-    ignored), or a word: default or bare for none, tcp, container (the host's network), bridge,
-    published, slirp, overlay, layer. They are explained in the reference of benchmark plans.
+    A side is a file of settings in the form of postgresql.conf (data directory, addresses,
+    archive, standbys and log are ignored), or a word: default or bare for none, tcp, container (the
+    host's network), bridge, published, slirp, overlay, layer. They are explained in the reference
+    of benchmark plans.
     """
     running.begin(ctx, _plan(given), output, server_bin, force, as_json)
 
