@@ -38,16 +38,29 @@ _PAGES: Final = 512
 #: Draws of a statement that writes which are tried, and rolled back: a key may be there already.
 #: None is begun after so many seconds.
 _TRIED, _TRIED_S = 8, 5.0
+#: One that seems to read is tried for so long [ms].
+_READ_MS: Final = 1000
+#: SQLSTATEs read_only_sql_transaction and query_canceled. Source: Error Codes.
+_READ_ONLY, _CANCELLED = "25006", "57014"
+_FAILS: Final = "it fails with values of other rows"
 _HEAVIEST: Final = 2**31 - 1  # of pgbench's weights, which are whole numbers
 _READS: Final = re.compile(r"\s*(?:select|with|values|table)\b", re.IGNORECASE)
 _WRITES: Final = re.compile(r"\s*(?:insert|update|delete|merge)\b", re.IGNORECASE)
 _PARAMETER: Final = re.compile(r"\$(\d+)")
 #: pgbench would take these for its own variables.
 _VARIABLE: Final = re.compile(r"(?<!:):[A-Za-z_]\w*")
-#: ``(o.customer_id = $1)``, ``((o.name)::text = $2)``, as the planner writes a condition.
+#: It has these: in the simple protocol it replaces them even inside a literal, and no others.
+#: Source: src/bin/pgbench/pgbench.c, assignVariables.
+_GROUP, _DRAW = "mrtuner_group", "mrtuner_draw"
+_REPLACED: Final = re.compile(
+    rf"(?<!:):(?:client_id|scale|random_seed|default_seed|{_GROUP}|{_DRAW})\b"
+)
+#: ``(o.customer_id = $1)``, ``((o.name)::text = $2)``, as the planner writes a condition on a plain
+#: column. In ``(lower(o.name) = $1)`` and ``((o.price * o.many) > $1)`` there is none.
 _COMPARED: Final = re.compile(
-    r"\(*(?:(?P<alias>[\w\"]+)\.)?(?P<column>[\w\"]+)\)*(?:::[\w \"]+)?"
-    r"\s*(?P<operator>=|<=|>=|<|>)\s*\$(?P<number>\d+)"
+    r"\((?P<cast>\(+)?(?:(?P<alias>[\w\"]+)\.)?(?P<column>[\w\"]+)"
+    r"(?(cast)(?:\)::[\w .\"]+(?:\([\d,]+\))?(?:\[\])*)+)"
+    r" (?P<operator>=|<=|>=|<|>) \$(?P<number>\d+)"
 )
 _LIMIT: Final = re.compile(r"\blimit\s+\$(\d+)\s*$", re.IGNORECASE)
 _SET: Final = re.compile(
@@ -136,9 +149,9 @@ def _script(
         if isinstance(draws, str):
             return Unplayable(one, draws)
         texts = [_filled(text, draw) for draw in draws]
-    why = _tried(session, texts, writing=bool(_WRITES.match(text)))
+    why = _tried(session, texts, writing=bool(_WRITES.match(text)), writes=writes)
     if why is not None:
-        return Unplayable(one, f"it fails with values of other rows: {why}")
+        return Unplayable(one, why)
     return "".join(_choices(texts)) if numbers else f"{text};\n"
 
 
@@ -170,6 +183,9 @@ def _draws(
             return rows
         if not rows:
             return f"no row of {table} has a value of {', '.join(names)}"
+        rows = [row for row in rows if not any(map(_REPLACED.search, row))]
+        if not rows:
+            return f"every row of {table} has a colon that pgbench would read as a variable"
         chance.shuffle(rows)
         for place, draw in enumerate(draws):
             row, seen = rows[place % len(rows)], set[str]()
@@ -209,13 +225,15 @@ def _planned(session: Connection, explain: str) -> Mapping[str, Any] | str:
     return plan
 
 
-def _tried(session: Connection, texts: Sequence[str], *, writing: bool) -> str | None:
+def _tried(session: Connection, texts: Sequence[str], *, writing: bool, writes: bool) -> str | None:
     """Return why some of the texts would fail, or None. What they write is rolled back."""
     from psycopg import Error
 
     if not writing:
         found = _planned(session, f"EXPLAIN (FORMAT JSON) {texts[0]}")
-        return found if isinstance(found, str) else None
+        if isinstance(found, str):
+            return f"{_FAILS}: {found}"
+        return None if writes else _read(session, texts[0])
     end = monotonic() + _TRIED_S
     for text in texts[:_TRIED]:
         if monotonic() > end:
@@ -224,7 +242,27 @@ def _tried(session: Connection, texts: Sequence[str], *, writing: bool) -> str |
             with session.transaction(force_rollback=True):
                 session.execute(text.encode())
         except Error as error:
-            return _refused(error)
+            return f"{_FAILS}: {_refused(error)}"
+    return None
+
+
+def _read(session: Connection, text: str) -> str | None:
+    """Return why a statement that seems to read would fail in a read-only session, or None.
+
+    Rows that are locked, a WITH that changes some and a function that writes are found only by
+    running it: EXPLAIN (ANALYZE) sends no rows. One that takes too long to try is taken as it is.
+    """
+    from psycopg import Error
+
+    try:
+        with session.transaction(force_rollback=True):
+            session.execute("SET TRANSACTION READ ONLY")
+            session.execute(f"SET LOCAL statement_timeout = {_READ_MS}".encode())
+            session.execute(f"EXPLAIN (ANALYZE, TIMING OFF) {text}".encode())
+    except Error as error:
+        if error.sqlstate == _READ_ONLY:
+            return "it writes or locks rows: add --writes if the data may be lost"
+        return None if error.sqlstate == _CANCELLED else f"{_FAILS}: {_refused(error)}"
     return None
 
 
@@ -349,11 +387,11 @@ def _rows(
 
 def _choices(texts: Sequence[str]) -> Iterator[str]:
     """Yield a script that runs one of the texts, picked at random each time."""
-    yield f"\\set group random(1, {_ROOT})\n\\set draw random(1, {_ROOT})\n"
+    yield f"\\set {_GROUP} random(1, {_ROOT})\n\\set {_DRAW} random(1, {_ROOT})\n"
     for group in range(_ROOT):
-        yield f"\\{'el' if group else ''}if :group = {group + 1}\n"
+        yield f"\\{'el' if group else ''}if :{_GROUP} = {group + 1}\n"
         for draw in range(_ROOT):
-            yield f"\\{'el' if draw else ''}if :draw = {draw + 1}\n"
+            yield f"\\{'el' if draw else ''}if :{_DRAW} = {draw + 1}\n"
             yield f"{texts[group * _ROOT + draw]};\n"
         yield "\\endif\n"
     yield "\\endif\n"
