@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from bench_grids import a_plan
 from machine import missing
 from mrtuner.bench.engine.collect import differences
 from mrtuner.bench.engine.grid import run_grid
+from mrtuner.bench.engine.run import RunFiles, RunPosition, RunTarget, warm_up
+from mrtuner.bench.plan.cells import Block
 from mrtuner.bench.plan.model import GridCell, Plan, Script, Variant, Workload
 from mrtuner.bench.record.archive import Archive
 from mrtuner.bench.record.document import RunDocument
@@ -130,6 +133,50 @@ def test_limits_need_their_machinery(tmp_path: Path) -> None:
     plan = tiny(variants=(Variant(name="a"), Variant(name="b", memory=2**30)))
     with pytest.raises(MrTunerError, match=r"cgroup v1|root"):
         run_grid(plan, tmp_path / "run")
+
+
+#: A program with pgbench's options and output that ends at once. Each of its runs is `factor` times
+#: as fast as the one before; the first and the last second of a log are not whole.
+FAKE = """
+import pathlib, sys
+beside = pathlib.Path(__file__).with_suffix(".turn")
+turn = int(beside.read_text()) if beside.exists() else 0
+beside.write_text(str(turn + 1))
+given = dict(word.split("=", 1) for word in sys.argv if "=" in word)
+seconds, rate = int(given["--time"]), {factor} ** turn
+with open(given["--log-prefix"] + ".1", "w") as log:
+    for second in range(seconds + 1):
+        for number in range(rate):
+            log.write(f"0 {{second + number}} 1000 0 {{second}} {{number}}\\n")
+print("number of transactions actually processed:", rate * seconds)
+print(f"tps = {{rate}}.0 (without initial connection time)")
+"""
+
+
+@pytest.mark.parametrize(
+    ("factor", "length", "patience", "taken", "settled"),
+    [
+        (1, 15, 2, 30, True),  # of one run 14 whole seconds, of two runs 28
+        (1, 30, 2, 30, True),
+        (16, 15, 2, 45, False),  # batches of 1 1 4 16 16, then 112 256 256: a late cut is best
+        (1, 15, 0, 15, False),  # too short to tell
+        (1, 14, 2, 14, False),  # shorter than ours: as it was asked for
+    ],
+)
+def test_a_warm_up_goes_on_until_the_load_has_settled(
+    tmp_path: Path, factor: int, length: int, patience: int, taken: int, settled: bool
+) -> None:
+    program = tmp_path / "pgbench"
+    program.write_text(f"#!{sys.executable}\n{FAKE.format(factor=factor)}")
+    program.chmod(0o755)
+    plan = tiny(warmup=length)
+    cell = GridCell("select", 1, 1)
+    found = warm_up(
+        RunFiles(plan, tmp_path, program, patience=patience),
+        RunPosition(Block(cell, "comparison", 1, ("a", "b")), 1, 1, "a", "a"),
+        RunTarget("dbname=none", None, local=True, rate=None),
+    )
+    assert (found.seconds, found.settled) == (taken, settled)
 
 
 def test_cells_are_named_for_people() -> None:

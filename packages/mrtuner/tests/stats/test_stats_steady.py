@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from mrtuner.stats.steady import half_run_drift, mser5, robust_cv, warm_up_seconds
+from mrtuner.stats.steady import (
+    half_run_drift,
+    mser5,
+    robust_cv,
+    settled,
+    settling_seconds,
+    warm_up_seconds,
+)
 
 
 @pytest.mark.parametrize(("run", "warm_up"), [(10, 15), (60, 15), (150, 15), (151, 16), (600, 60)])
@@ -31,6 +38,26 @@ def test_a_series_that_changes_at_its_end_never_settles() -> None:
 @pytest.mark.parametrize("series", [[], [1, 2, 3], [5] * 9])
 def test_too_short_a_series_is_left_as_it_is(series: list[float]) -> None:
     assert mser5(series) == 0
+
+
+@pytest.mark.parametrize(
+    ("batches", "seconds", "told"),
+    [
+        ((1, 2, 4, 8), 20, False),  # of four batches no cut lies beyond the second
+        ((7, 7, 7, 7, 7), 24, False),  # one second too few
+        ((7, 7, 7, 7, 7), 25, True),
+        ((1, 2, 4, 8, 8), 25, False),  # the best cut is the fourth batch, beyond the half
+    ],
+)
+def test_a_short_series_has_not_settled(batches: tuple[int, ...], seconds: int, told: bool) -> None:
+    series = [value for value in batches for _ in range(5)]
+    assert settled(series[:seconds]) is told
+
+
+@pytest.mark.parametrize(("length", "seconds"), [(1, 1), (14, 14), (15, 30), (25, 50), (26, 26)])
+def test_a_warm_up_goes_on_until_it_can_tell(length: int, seconds: int) -> None:
+    """Of 26 s, 25 are not its first or last."""
+    assert settling_seconds(length) == seconds
 
 
 def test_drift_compares_the_halves() -> None:

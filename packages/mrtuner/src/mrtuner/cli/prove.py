@@ -225,7 +225,7 @@ def _announce(compared: Sequence[Wanted], question: Question, target: MeasuredSe
     terminal.print_note(
         f"comparing the current settings with {len(compared)} advised ones, "
         f"{plan.blocks} pairs of {plan.seconds} s and {plan.calibrate} for calibration: "
-        f"about {proving.minutes(seconds_expected(plan))}"
+        f"about {proving.minutes(seconds_expected(plan, settling=False))}"
     )
     if not plan.standing:
         terminal.print_note(

@@ -8,6 +8,10 @@ from typing import Final
 
 #: MSER-5 first averages this many seconds.
 BATCH: Final = 5
+#: Of fewer values no best cut lies beyond the half: of four batches the third is the last tried.
+TELLING: Final = 5 * BATCH
+#: A shorter warm-up [s] is what a person asked for: it is not extended.
+LEAST_WARM_UP: Final = 15
 #: Difference between the two halves of a run beyond which it was not steady.
 HALF_RUN_DRIFT: Final = 0.10
 #: The robust coefficient of variation over runs: limits for a warning, and for any verdict.
@@ -19,7 +23,23 @@ _NORMAL: Final = 1.4826  # a normal distribution's standard deviation over its M
 
 def warm_up_seconds(seconds: int) -> int:
     """Return the warm-up of a run of this many seconds: 15 s, or a tenth of it if that is more."""
-    return max(15, -(-seconds // 10))
+    return max(LEAST_WARM_UP, -(-seconds // 10))
+
+
+def settling_seconds(length: int) -> int:
+    """Return what a warm-up of this length [s] takes until it can tell whether it has settled.
+
+    A series lacks a second at its start and one at its end, so of 25 s it is too short.
+
+    >>> settling_seconds(15), settling_seconds(60), settling_seconds(1)
+    (30, 60, 1)
+    """
+    return 2 * length if LEAST_WARM_UP <= length <= TELLING else length
+
+
+def settled(per_second: Sequence[float]) -> bool:
+    """Return whether a series has a steady part (MSER-5), and is long enough to tell."""
+    return len(per_second) >= TELLING and mser5(per_second) is not None
 
 
 def mser5(per_second: Sequence[float]) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mrtuner.bench.engine.collect import Collector, differences, statistics
 from mrtuner.bench.engine.machine import canary, noise_between, read
@@ -19,15 +19,12 @@ from mrtuner.bench.server.scratch import read_only
 from mrtuner.bench.server.session import counted_checkpoint, counters, timed_checkpoint
 from mrtuner.postgres.connect import connect
 from mrtuner.postgres.local import postmaster_of
-from mrtuner.stats.steady import mser5
+from mrtuner.stats.steady import LEAST_WARM_UP, settled
 
 if TYPE_CHECKING:
     from typing import LiteralString
 
     from mrtuner.postgres.connect import Connection
-
-#: Shorter warm-ups cannot show whether the load has settled.
-_TELLING_S: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +120,10 @@ class WarmUp:
 
 
 def warm_up(files: RunFiles, place: RunPosition, target: RunTarget) -> WarmUp:
-    """Run the load until MSER-5 finds a steady part, or `files.patience` is used up."""
+    """Run the load until MSER-5 finds a steady part, or `files.patience` is used up.
+
+    A warm-up that a person made shorter, and a load without figures per second, are not extended.
+    """
     length, cell = files.plan.warmup_seconds, place.block.cell
     touch = None
     if files.plan.layered:
@@ -139,9 +139,9 @@ def warm_up(files: RunFiles, place: RunPosition, target: RunTarget) -> WarmUp:
         run, _ = driver.run(dsn, length, seed)
         tps = run.tps
         series += run.per_second
-        telling = length >= _TELLING_S and bool(series)
-        if not telling or mser5(series) is not None:
-            return WarmUp(touch, length * (turn + 1), settled=telling, tps=tps)
+        steady = settled(series)
+        if steady or length < LEAST_WARM_UP or not series:
+            return WarmUp(touch, length * (turn + 1), settled=steady, tps=tps)
     return WarmUp(touch, length * (1 + files.patience), settled=False, tps=tps)
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from mrtuner.bench.plan import order
 from mrtuner.bench.plan.model import GridCell, Phase, Plan, Workload
 from mrtuner.bench.server.scratch import size_of_database
+from mrtuner.stats.steady import settling_seconds
 from mrtuner.units import Bytes
 
 #: Guesses for the forecast, from runs on two CPUs: a restart with its checkpoint, a copy, a fill.
@@ -63,10 +64,14 @@ def variant_of(label: str) -> str:
     return label.removesuffix("'")
 
 
-def seconds_expected(plan: Plan) -> float:
-    """A forecast [s] of the whole grid: runs, warm-ups, restarts, copies and fills."""
+def seconds_expected(plan: Plan, *, settling: bool = True) -> float:
+    """A forecast [s] of the whole grid: runs, warm-ups, restarts, copies and fills.
+
+    With `settling` a warm-up goes on until it can tell whether the load has settled.
+    """
     every = blocks(plan)
-    runs = sum(len(block.labels) * _run_seconds(plan, block.cell) for block in every)
+    warmup = settling_seconds(plan.warmup_seconds) if settling else plan.warmup_seconds
+    runs = sum(len(block.labels) * (warmup + _run_seconds(plan, block.cell)) for block in every)
     fills = sum(plan.scales) * _FILL_S_PER_SCALE + len(plan.variants) * _RESTART_S
     return runs + fills
 
@@ -90,8 +95,9 @@ def _database(workload: Workload, scale: int) -> int:
 
 
 def _run_seconds(plan: Plan, cell: GridCell) -> float:
+    """Seconds of a run and what surrounds it, without its warm-up."""
     copy = 0 if plan.by_name[cell.workload].reads_only else cell.scale * _COPY_S_PER_SCALE
-    return plan.warmup_seconds + plan.seconds + _RESTART_S + copy
+    return plan.seconds + _RESTART_S + copy
 
 
 def _rounds(plan: Plan, which: list[GridCell], part: int) -> Iterator[Block]:
