@@ -8,7 +8,9 @@ import pytest
 
 from mrtuner.facts import Fact, Missing
 from mrtuner.host import probe
+from mrtuner.host.disk import limited
 from mrtuner.inputs import Storage
+from mrtuner.units import Bytes, GiB
 from shared import write
 
 PCI = "/sys/devices/pci0000:00/0000:00:1f.0"
@@ -348,6 +350,34 @@ def test_pg_wal_as_a_mount_point_is_found(tmp_path: Path) -> None:
     (tmp_path / point.lstrip("/")).mkdir(parents=True)
     missing = [each.name for each in probe(tmp_path, data_directory=Path(DATA)).missing]
     assert "wal-disk" in missing
+
+
+@pytest.mark.parametrize(("dataset", "own"), [("tank/wal", False), ("fast/wal", True)])
+def test_a_dataset_of_the_same_zfs_pool_is_no_volume_of_its_own(
+    tmp_path: Path, dataset: str, own: bool
+) -> None:
+    """Every dataset has a device number of its own, but the free space is the pool's."""
+    point = f"{DATA}/pg_wal"
+    mounted(tmp_path, mount("0:60", "zfs", "/", "tank/data"), mount("0:61", "zfs", point, dataset))
+    (tmp_path / point.lstrip("/")).mkdir(parents=True)
+    missing = {each.name for each in probe(tmp_path, data_directory=Path(DATA)).missing}
+    assert ("wal-disk" in missing) is own
+
+
+def test_a_quota_makes_a_dataset_a_volume_of_its_own() -> None:
+    """100 GB are free. Without a quota a dataset is its own 5 GB larger than that."""
+    free = Fact(Bytes(100 * GiB), "by hand")
+    assert limited(Fact(Bytes(20 * GiB), "by hand"), free)
+    assert not limited(Fact(Bytes(105 * GiB), "by hand"), free)
+    assert not limited(Missing("disk_size", "by hand"), free)
+
+
+def test_subvolumes_of_a_btrfs_have_one_device(tmp_path: Path) -> None:
+    point = f"{DATA}/pg_wal"
+    mounted(tmp_path, mount("0:31", "btrfs"), mount("0:31", "btrfs", point))
+    (tmp_path / point.lstrip("/")).mkdir(parents=True)
+    missing = {each.name for each in probe(tmp_path, data_directory=Path(DATA)).missing}
+    assert "wal-disk" not in missing
 
 
 @pytest.mark.parametrize("target", ["/var/lib/wal", "/elsewhere/wal"])

@@ -6,7 +6,7 @@ import os
 from pathlib import Path, PurePosixPath
 
 from mrtuner.facts import Fact, Missing
-from mrtuner.host.mounts import MountedPath, place_of
+from mrtuner.host.mounts import Mount, MountedPath, place_of
 from mrtuner.host.tree import Tree
 from mrtuner.units import Bytes
 
@@ -31,12 +31,14 @@ def wal_disk(
 
     pg_wal may be a mount point or a symbolic link to one. Missing if there is such a volume but
     its size is unknown, or if the data directory is closed to us, so that a link could not be
-    seen.
+    seen. A dataset of the same ZFS pool is a volume of its own only with a quota.
     """
     inside = data.path / "pg_wal"
     place = place_of(tree, inside)
     if place.mount and data.mount and place.mount.device != data.mount.device:
         size, free = disk(tree, place)
+        if same_pool(place.mount, data.mount) and not limited(size, disk(tree, data)[1]):
+            return None, None, None
         if isinstance(size, Missing) or isinstance(free, Missing):
             why = f"pg_wal is on a volume of its own, {place.mount.point}, of unknown size"
             return None, None, Missing("wal-disk", why, "--wal-disk")
@@ -45,6 +47,25 @@ def wal_disk(
         why = f"this user cannot enter {data.path}: pg_wal may be a link to another volume"
         return None, None, Missing("wal-disk", why, "--wal-disk")
     return None, None, None
+
+
+def same_pool(one: Mount, other: Mount) -> bool:
+    """Whether two mounts are datasets of one ZFS pool, whose free space all of them share.
+
+    Subvolumes of a btrfs need no such test: mountinfo shows one device for all of them.
+    """
+    pools = {mount.source.partition("/")[0] for mount in (one, other)}
+    return one.fstype == other.fstype == "zfs" and len(pools) == 1
+
+
+def limited(size: Fact[Bytes] | Missing, shared: Fact[Bytes] | Missing) -> bool:
+    """Whether a quota makes a dataset smaller than the free space of its pool.
+
+    Without a quota its size is what it holds and all of that free space. Source: zfsprops(7).
+    """
+    if isinstance(size, Missing) or isinstance(shared, Missing):
+        return False
+    return size.value < shared.value
 
 
 def _is_open(folder: Path) -> bool:
