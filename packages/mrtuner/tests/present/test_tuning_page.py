@@ -19,6 +19,7 @@ from mrtuner.bench.series import from_dict
 from mrtuner.change.document import PlannedSetting, SettingNotWritten
 from mrtuner.documents import as_builtins, read
 from mrtuner.present.html import count, percent, ratio, text_without_secrets
+from mrtuner.stats.histogram import Histogram
 from mrtuner.tuning.advice import Input, Level, ManualStep, Notice
 from mrtuner.tuning.document import AppliedSide, TuneDocument
 from mrtuner.tuning.report.page import page
@@ -227,12 +228,26 @@ def test_what_was_written_and_what_was_left_alone_is_told(seen: Reader) -> None:
 
 def test_a_load_without_a_log_has_no_latencies() -> None:
     silent = [
-        structs.replace(one, run=replace(one.run, latency=None, per_second=()))
+        structs.replace(one, times=Histogram(), run=replace(one.run, latency=None, per_second=()))
         for one in data.compared(1000, [1.4] * 6)
     ]
     bare = judged(data.record(silent))
     with pytest.raises(AssertionError, match="no row"):
         bare.row("latency, p99")
+
+
+def test_a_percentile_needs_ten_transactions_beyond_it() -> None:
+    """Of 60, 30 lie beyond the median, 3 beyond p95 and none beyond p99."""
+    few = [
+        structs.replace(one, times=Histogram(((3500, 55), (20000, 5))))
+        for one in data.compared(1000, [1.4] * 6)
+    ]
+    told = judged(data.record(few))
+    assert told.row("latency, median (p50)")[1:4] == ["3.5", "3.5", "ms"]
+    assert told.row("latency, maximum")
+    for percentile in ("p95", "p99"):
+        with pytest.raises(AssertionError, match="no row"):
+            told.row(f"latency, {percentile}")
 
 
 def test_a_stalled_second_has_a_median_but_no_ratio() -> None:

@@ -14,12 +14,19 @@ from mrtuner.bench.verdict.pairs import Measure, blocks
 from mrtuner.stats.comparison import Comparison, compare
 
 
-def _latency(field: str) -> Measure:
+def _latency(share: float) -> Measure:
+    """A percentile [ms]; None where too few transactions lie beyond it."""
+
     def read(sample: MeasuredRun) -> float | None:
-        latency = sample.run.latency
-        return None if latency is None else float(getattr(latency, field))
+        found = sample.times.percentile(share)
+        return None if found is None else found / 1000
 
     return read
+
+
+def _longest(sample: MeasuredRun) -> float | None:
+    latency = sample.run.latency
+    return None if latency is None else latency.maximum
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +43,10 @@ QUANTITIES: Final = (
     Quantity("throughput", "tps", True, lambda sample: sample.run.tps),
     Quantity("throughput with checkpoint", "tps", True, lambda sample: sample.tps_with_checkpoint),
     Quantity("worst second", "transactions", True, lambda sample: sample.run.worst_second),
-    Quantity("latency, median (p50)", "ms", False, _latency("p50")),
-    Quantity("latency, p95", "ms", False, _latency("p95")),
-    Quantity("latency, p99", "ms", False, _latency("p99")),
-    Quantity("latency, maximum", "ms", False, _latency("maximum")),
+    Quantity("latency, median (p50)", "ms", False, _latency(0.5)),
+    Quantity("latency, p95", "ms", False, _latency(0.95)),
+    Quantity("latency, p99", "ms", False, _latency(0.99)),
+    Quantity("latency, maximum", "ms", False, _longest),
     Quantity("CHECKPOINT after the run", "s", False, lambda sample: sample.checkpoint),
 )
 
