@@ -74,7 +74,7 @@ def a_load(
             commands = tuple(both[place] for both in (parts or {}).values())
             pause = pauses[place] * (scatter if place and judged_by != "throughput" else 1)
             runs.append(structs.replace(run, pause=pause, commands=commands))
-    settings = {side: {"checkpoint_timeout": "60", "server_version": "18.6"} for side in SIDES}
+    settings = {side: {"checkpoint_timeout": "30", "server_version": "18.6"} for side in SIDES}
     return Measured(
         title=title, why=f"why {title}", **contents(a_record(runs, plan, settings=settings))
     )

@@ -41,7 +41,11 @@ def test_each_cell_has_its_own_verdict() -> None:
 def test_p_values_are_adjusted_for_the_number_of_cells() -> None:
     """Alone p = 0.041: b / a is 1.01, 1.00, 1.02, 1.00, 1.02, 1.01 in logs of mean 0.00993 and
     sd 0.00889; t = 2.73 with 5 degrees of freedom. Four times that p no
-    longer gives a verdict."""
+    longer gives a verdict.
+
+    At 5 % / 4 = 1.25 %, n blocks detect (t(0.99375) + t(0.8)) x 0.00886 / sqrt(n), with n - 1
+    degrees of freedom: 11 blocks 3.92 x 0.00267 = 0.0105, 12 blocks 3.86 x 0.00256 = 0.0099. So
+    it takes six more."""
     ratios = (1.01, 1.0, 1.02, 1.0, 1.02, 1.01)
     runs = [
         a_sample(CELL, block, label, 1000 * (ratio if label == "b" else 1))
@@ -60,6 +64,7 @@ def test_p_values_are_adjusted_for_the_number_of_cells() -> None:
     among = verdicts(a_record([*runs, *flat], plan))
     assert among[0].p_holm == pytest.approx(4 * alone[0].p_holm)
     assert among[0].verdict is Verdict.UNDECIDED
+    assert (alone[0].more_blocks, among[0].more_blocks) == (None, 6)
     assert any("by itself this cell would be better" in text for text in among[0].cautions)
 
 
@@ -91,6 +96,47 @@ def test_at_a_given_rate_latency_is_judged() -> None:
     assert found.measure == "p99 latency"
     assert found.verdict is Verdict.BETTER
     assert found.comparison.ratio == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("skipped", "verdict", "said"),
+    [
+        (15_000, Verdict.UNDECIDED, "50 % of the transactions of 'b' were too late to be begun"),
+        (100, Verdict.BETTER, None),
+    ],
+)
+def test_a_side_that_skips_what_is_late_has_no_percentile_of_all(
+    skipped: int, verdict: Verdict, said: str | None
+) -> None:
+    """30,000 were due in a minute at 500 tps: 15,000 of them are half, 100 less than 1 %."""
+    cell = GridCell("select", 10, 4, "500")
+    plan = a_plan(rates=("500",), latency_limit=50)
+    runs = []
+    for block in range(1, 7):
+        slow = Histogram(((1000, 980), (3000 + block * 10, 20)))
+        fast = Histogram(((1000, 980), (1500 + block * 10, 20)))
+        served = 500 - skipped / 60
+        runs.append(a_sample(cell, block, "a", 500, times=slow))
+        runs.append(a_sample(cell, block, "b", served, times=fast, skipped=skipped))
+    found = verdicts(a_record(runs, plan))[0]
+    assert (found.measure, found.verdict) == ("p99 latency", verdict)
+    assert found.refused == ((f"{said}: its p99 is not known",) if said else ())
+
+
+@pytest.mark.parametrize(("skipped", "known"), [(31_000, False), (29_000, True)])
+def test_a_median_is_known_while_more_than_half_was_begun(skipped: int, known: bool) -> None:
+    """Of 60,000 that were due, 31,000 are more than half, 29,000 are less."""
+    cell, few = GridCell("select", 10, 4, "1000"), Histogram(((1000, 30),))
+    late = {"times": few, "skipped": skipped}
+    runs = []
+    for block in range(1, 7):
+        runs.append(a_sample(cell, block, "a", (60_000 - skipped) / 60, **late))
+        runs.append(a_sample(cell, block, "b", 1000, times=few))
+    found = verdicts(a_record(runs, a_plan(rates=("1000",))))[0]
+    assert found.measure == "median latency"
+    assert any("'a' were too late to be begun: its median" in why for why in found.refused) is not (
+        known
+    )
 
 
 def test_a_workload_may_be_judged_by_its_longest_pause() -> None:

@@ -30,11 +30,14 @@ _UNSEEN: Final = {
 _FEWEST_FOR_DRIFT: Final = 200
 
 
-def refusals(record: Record, cell: GridCell, variant: str, finished: int) -> Iterator[str]:
+def refusals(
+    record: Record, cell: GridCell, variant: str, finished: int, share: float | None = None
+) -> Iterator[str]:
     """Why there can be no verdict: this alone decides whether a result counts.
 
-    Too few blocks, runs that scatter, a load generator at its own limit. What else is said beside a
-    verdict is a caution, and never that the result cannot be judged.
+    Too few blocks, runs that scatter, a load generator at its own limit, and, where the percentile
+    of this `share` is judged, so many transactions that were never begun that it is not known. What
+    else is said beside a verdict is a caution, and never that the result cannot be judged.
     """
     workload = record.plan.by_name[cell.workload]
     scatter = _scatter_that_counts(record, cell, variant) if workload.judges_throughput else ()
@@ -49,6 +52,14 @@ def refusals(record: Record, cell: GridCell, variant: str, finished: int) -> Ite
         )
         if busy > _SATURATED:
             yield f"pgbench was busy {busy * 100:.0f} % of the time with {name!r}: use more threads"
+        late = max((_never_begun(sample) for sample in runs), default=0.0)
+        # Those would have taken the longest: what was measured is a percentile of the others.
+        if share is not None and late > 1 - share:
+            percentile = "median" if share == 0.5 else f"p{share * 100:g}"
+            yield (
+                f"{late * 100:.3g} % of the transactions of {name!r} were too late to be begun: its"
+                f" {percentile} is not known"
+            )
     if finished < FEWEST_BLOCKS:
         few = f"{plural(finished, 'block')} {'is' if finished == 1 else 'are'} too few"
         yield f"{few}: a proof needs {FEWEST_BLOCKS} or more"
@@ -64,7 +75,8 @@ def cautions(record: Record, one: CellVerdict) -> Iterator[str]:
         yield from _on_the_runs(record, one.cell, name)
     yield from _on_checkpoints(record, one)
     yield from _on_the_canary(record, one)
-    yield from _on_transactions(record, one.cell)
+    for name in (one.baseline, one.variant.name):
+        yield from _on_transactions(record.accepted(one.cell, name), name)
 
 
 def _on_the_numbers(one: CellVerdict) -> Iterator[str]:
@@ -99,7 +111,8 @@ def _on_writing(record: Record, one: CellVerdict) -> Iterator[str]:
             timeout = record.settings.get(name, {}).get("checkpoint_timeout", "unknown")
             yield (
                 f"the run of {record.plan.seconds} s is shorter than a checkpoint cycle of"
-                f" {name} (checkpoint_timeout {timeout} s): {_UNSEEN[one.with_checkpoint is None]}"
+                f" {name} (checkpoint_timeout {timeout} s, and the writing after it):"
+                f" {_UNSEEN[one.with_checkpoint is None]}"
             )
     paid = one.with_checkpoint
     if paid is not None and paid.verdict != one.comparison.verdict:
@@ -191,14 +204,22 @@ def _on_the_canary(record: Record, one: CellVerdict) -> Iterator[str]:
         )
 
 
-def _on_transactions(record: Record, cell: GridCell) -> Iterator[str]:
-    counted = [sample for name in record.plan.names for sample in record.accepted(cell, name)]
-    failed = sum(sample.run.failed for sample in counted)
+def _on_transactions(runs: Sequence[MeasuredRun], name: str) -> Iterator[str]:
+    failed = sum(sample.run.failed for sample in runs)
     if failed:
-        yield f"{plural_was(failed, 'failed transaction')} not counted"
-    skipped = sum(sample.skipped for sample in record.of(cell))
+        yield f"of {name!r}, {plural_was(failed, 'failed transaction')} not counted"
+    skipped = sum(sample.skipped for sample in runs)
     if skipped:
-        yield f"{plural_was(skipped, 'late transaction')} skipped; latencies are those of others"
+        yield (
+            f"of {name!r}, {plural_was(skipped, 'late transaction')} skipped; latencies are those"
+            " of others"
+        )
+
+
+def _never_begun(sample: MeasuredRun) -> float:
+    """The share of a run's transactions that were too late to be begun."""
+    due = sample.run.transactions + sample.skipped
+    return sample.skipped / due if due else 0.0
 
 
 def _scatter(cell: GridCell, runs: Sequence[MeasuredRun]) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from mrtuner.bench.plan.model import GridCell, Variant
 from mrtuner.bench.record.model import Record
@@ -37,6 +37,7 @@ from mrtuner.stats.comparison import (
 
 #: What is judged; of latency, a percentile.
 Judged = Literal["throughput", "longest pause", "p99 latency", "median latency"]
+_SHARES: Final[dict[Judged, float]] = {"p99 latency": 0.99, "median latency": 0.5}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +59,9 @@ class CellVerdict:
     calibration: Comparison | None  # of the first variant with itself
     p_holm: float  # p value of `comparison`, adjusted for all
     verdict: Verdict
+    more_blocks: int | None  # still needed, as one of all comparisons; None if they would not help
     refused: tuple[str, ...]  # gates that forbid a verdict
     cautions: tuple[str, ...]
-
-    @property
-    def more_blocks(self) -> int | None:
-        if self.verdict is not Verdict.UNDECIDED:
-            return None
-        return self.comparison.more_blocks or max(FEWEST_BLOCKS - self.comparison.pairs, 0) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +95,14 @@ def verdicts_among(records: Sequence[Record]) -> list[list[CellVerdict]]:
     adjusted_paid = holm([one.p_value for one in paid])
     found: list[tuple[Record, CellVerdict]] = []
     for number, test in enumerate(tests):
-        verdict = _adjusted_verdict(test, test.pairs, adjusted[number], len(tests))
+        verdict, more = _adjusted_verdict(test, test.pairs, adjusted[number], len(tests))
         if test.with_checkpoint is not None and not _cycles_covered(test):
-            charged = _adjusted_verdict(
+            charged, too = _adjusted_verdict(
                 test, test.with_checkpoint, adjusted_paid[number], len(tests)
             )
             verdict = verdict if charged == verdict else Verdict.UNDECIDED
-        made = _cell_verdict(test, seen[number], paid[number], adjusted[number], verdict)
+            more = max(more, too)
+        made = _cell_verdict(test, seen[number], paid[number], adjusted[number], verdict, more)
         found.append((test.record, made))
     return [[made for of, made in found if of is record] for record in records]
 
@@ -148,10 +145,11 @@ def _judged_by(record: Record, cell: GridCell) -> tuple[Judged, Measure, bool]:
 
 
 def _cell_verdict(
-    test: _Test, seen: Comparison, paid: Comparison, p: float, verdict: Verdict
+    test: _Test, seen: Comparison, paid: Comparison, p: float, verdict: Verdict, more: int
 ) -> CellVerdict:
     record, cell = test.record, test.cell
-    refused = tuple(cautions.refusals(record, cell, test.variant.name, seen.pairs))
+    share = _SHARES.get(test.measure)
+    refused = tuple(cautions.refusals(record, cell, test.variant.name, seen.pairs, share))
     slowest = pairs(record, cell, (record.plan.baseline.name, test.variant.name), latency(0.99))
     twice = calibration_pairs(record, cell)
     made = CellVerdict(
@@ -165,6 +163,7 @@ def _cell_verdict(
         calibration=compare(twice) if twice else None,
         p_holm=p,
         verdict=Verdict.UNDECIDED if refused else verdict,
+        more_blocks=max(more, FEWEST_BLOCKS - seen.pairs, 0) or None,
         refused=refused,
         cautions=(),
     )
@@ -176,12 +175,17 @@ def _cycles_covered(test: _Test) -> bool:
     return all(covers_a_cycle(test.record, test.cell, name) for name in names)
 
 
-def _adjusted_verdict(test: _Test, values: Sequence[Pair], p: float, tests: int) -> Verdict:
-    """The verdict adjusted for all tests: Holm for a difference, Bonferroni for equivalence."""
+def _adjusted_verdict(
+    test: _Test, values: Sequence[Pair], p: float, tests: int
+) -> tuple[Verdict, int]:
+    """The verdict adjusted for all tests, and the blocks that it still needs, 0 once it is decided.
+
+    Holm for a difference, Bonferroni for equivalence and for the blocks.
+    """
     strict = test.compared(values, ALPHA / tests)
     if strict.verdict is Verdict.EQUIVALENT:
-        return Verdict.EQUIVALENT
+        return Verdict.EQUIVALENT, 0
     if p >= ALPHA:
-        return Verdict.UNDECIDED
+        return Verdict.UNDECIDED, max(strict.more_blocks or 0, 1)
     better = (strict.ratio > 1) is test.higher_is_better
-    return Verdict.BETTER if better else Verdict.WORSE
+    return (Verdict.BETTER if better else Verdict.WORSE), 0

@@ -18,6 +18,8 @@ from mrtuner.stats.comparison import Pair
 Measure = Callable[[MeasuredRun], float | None]
 #: From this adjusted p value on, a difference may be chance.
 ALPHA: Final = 0.05
+#: checkpoint_completion_target where a record does not tell it: PostgreSQL's default since 14.
+_COMPLETION: Final = "0.9"
 #: One checkpoint may fall anywhere in a run; between two there is a whole cycle.
 _CHECKPOINTS_OF_A_CYCLE: Final = 2
 
@@ -79,10 +81,15 @@ def latency(share: float) -> Measure:
 def covers_a_cycle(record: Record, cell: GridCell, variant: str) -> bool:
     """Whether every run of a variant lasted for a checkpoint cycle of that variant.
 
-    By the clock (checkpoint_timeout), or because WAL volume started two checkpoints in each run.
+    By the clock, or because WAL volume started two checkpoints in each run. A run begins after a
+    CHECKPOINT: the next one by the clock begins checkpoint_timeout later, and its writing is spread
+    over checkpoint_completion_target of that time.
+    Source: PostgreSQL documentation, 28.5 WAL Configuration.
     """
-    timeout = int(record.settings.get(variant, {}).get("checkpoint_timeout", "0"))
-    if record.plan.seconds >= timeout > 0:
+    known = record.settings.get(variant, {})
+    timeout = int(known.get("checkpoint_timeout", "0"))
+    cycle = timeout * (1 + float(known.get("checkpoint_completion_target", _COMPLETION)))
+    if record.plan.seconds >= cycle > 0:
         return True
     runs = record.accepted(cell, variant)
     return bool(runs) and all(sample.checkpoints >= _CHECKPOINTS_OF_A_CYCLE for sample in runs)
