@@ -63,6 +63,8 @@ def read(
         platform = platform or read_platform(conn)
         samples = [_sample(reader)]
         around = _around(reader)
+        if watch is None and thresholds is USUAL and _any_serious(reader.looks):
+            sleep(1.0)  # a pace that would make it harmless does not show in less
         end = _moment(reader) if watch is None else samples[0].moment
         try:
             if watch is not None:
@@ -77,6 +79,10 @@ def read(
         begin = samples[0].moment
         thresholds = thresholds.at(pace(end.next_xid - begin.next_xid, end.at - begin.at))
         return _picture(reader, tuple(samples), around, lost, thresholds, platform)
+
+
+def _any_serious(looks: Sequence[Look]) -> bool:
+    return any(one.serious for one in blockers(looks, 0.0, USUAL))
 
 
 class _Reader:
