@@ -84,7 +84,7 @@ def pooler(
             limits |= {one.entry: limit for one in own}
         pools += own
     unjudged += [
-        Missing(f"{file}: {name}", "the file that it names was not read", hint="put it in")
+        Missing(f"{file}: {name}", "that file was not read", hint="copy its lines into this one")
         for section in sections.values() for name in section if name.startswith("%include")
     ]  # fmt: skip
     if not waits:

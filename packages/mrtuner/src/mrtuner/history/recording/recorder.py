@@ -108,7 +108,8 @@ def record(
     limits = limits or RecordingLimits()
     tell = tell or (lambda _: None)
     known = managed.instances if managed else ()
-    writer.forget_all_but([*(one.name for one in instances), *(one.name for one in known)])
+    with suppress(sqlite3.OperationalError):  # a full disk: the next start forgets them
+        writer.forget_all_but([*(one.name for one in instances), *(one.name for one in known)])
     queue: Queue[Batch] = Queue(maxsize=_AHEAD * (len(instances) + len(known)))
     sampled = [source for source in writer.sources if source.queries or source.program]
     silent = SilentSessions(limits.silence)
