@@ -31,8 +31,8 @@ PASSWORD = "correct horse battery staple"
 #: Fixtures with a real server behind them, which a busy machine can hold up.
 SERVERS = {"embedded", "new_cluster", "cluster", "server", "lab", "server_lab"}
 
-# Examples drawn slowly on a busy machine say nothing about a strategy.
-settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow])
+# Examples drawn or tried slowly on a busy machine say nothing about a strategy or a test.
+settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow], deadline=None)
 settings.load_profile("busy")
 
 # A test runner in the background ignores or blocks SIGINT, and every program that a test starts
