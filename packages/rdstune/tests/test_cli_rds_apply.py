@@ -148,17 +148,22 @@ def test_what_waits_is_told_that_aws_reboots_nothing_for_it(client: Any, run: Ru
     assert "AWS does not reboot for parameters in its maintenance window" in result.stderr
 
 
-def test_a_shared_group_needs_more_than_yes(
-    client: Any, lab: Lab, run: Run, tmp_path: Path
-) -> None:
+def share_group(client: Any, lab: Lab, class_name: str) -> None:
+    """Attach a group to db1 and to db2, which is of this class."""
     rds.create_group(client, "shop", "postgres17", "by somebody")
     rds.attach_group(client, "db1", "shop")
     client.create_db_instance(
-        DBInstanceIdentifier="db2", DBInstanceClass="db.r6g.xlarge", Engine="postgres",
+        DBInstanceIdentifier="db2", DBInstanceClass=class_name, Engine="postgres",
         EngineVersion="17", AllocatedStorage=100, MasterUsername="master",
         MasterUserPassword="not a secret at all", DBParameterGroupName="shop",
     )  # fmt: skip
     lab.settle()
+
+
+def test_a_shared_group_needs_more_than_yes(
+    client: Any, lab: Lab, run: Run, tmp_path: Path
+) -> None:
+    share_group(client, lab, "db.r6g.xlarge")
     file = group_file(tmp_path, work_mem="8192")
     refused = run("apply", "db1", "--from", file, "--yes")
     assert refused.exit_code == 4
@@ -187,14 +192,7 @@ def test_a_value_with_which_another_instance_of_the_group_would_not_start_is_ref
     client: Any, lab: Lab, run: Run, tmp_path: Path
 ) -> None:
     """16 GiB fit db1, of 32 GiB, and not db2, of 4 GiB."""
-    new_group(client, "shop")
-    rds.attach_group(client, "db1", "shop")
-    client.create_db_instance(
-        DBInstanceIdentifier="db2", DBInstanceClass="db.t4g.medium", Engine="postgres",
-        EngineVersion="17", AllocatedStorage=100, MasterUsername="master",
-        MasterUserPassword="not a secret at all", DBParameterGroupName="shop",
-    )  # fmt: skip
-    lab.settle()
+    share_group(client, lab, "db.t4g.medium")
     file = group_file(tmp_path, shared_buffers="2097152")
     refused = run("apply", "db1", "--from", file, "--yes", "--shared")
     assert refused.exit_code == 4
