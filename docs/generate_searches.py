@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from docs.generate_bench import read
+from mrtuner.wording import enumerated
 
 SEARCHES: Final = Path(__file__).resolve().parent / "searches.json"
 GRID: Final = SEARCHES.with_name("search-grid.json")
@@ -106,10 +107,13 @@ def _searches() -> Iterator[str]:
     rows = told["searches"]
     done = [one for one in rows if "failed" not in one]
     busy = sum(1 for one in done if one["other programs"])
+    lengths = enumerated(
+        (f"{one:g}" for one in sorted({row["budget [s]"] / 60 for row in done})), "or"
+    )
     yield from _ABOUT.format(
         cpus=told["cpus"], memory=told["memory"], clients=told["clients"],
         postgres=_several(one["postgres"] for one in done),
-        budget=_several(f"{one['budget [s]'] / 60:g} min" for one in done),
+        budget=f"{lengths} min",
         summary="\n".join(f"- {text}" for text in told["summary"]),
         busy=(
             f"Other programs used the machine in {busy} of {len(done)}. Pairs are interleaved, so "
