@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from docs.generate_bench import read
+
 from mrtuner.wording import enumerated
 
 SEARCHES: Final = Path(__file__).resolve().parent / "searches.json"
