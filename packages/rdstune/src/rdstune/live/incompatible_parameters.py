@@ -109,6 +109,8 @@ def of_target(
     An instance that is not down needs none. Refused if that is in a group of its own, beside its
     cluster's.
     """
+    if not target.incompatible:
+        return ()
     values = user_values(rds.parameters(client, target.group, target.scope, source="user"))
     found = why_down(client, target, {**values, **{one.name: one.value for one in wanted}}, each)
     if found is None:
