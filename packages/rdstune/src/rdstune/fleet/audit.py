@@ -26,6 +26,7 @@ from mrtuner.errors import BadValue, MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.inputs import Workload
 from mrtuner.units import Bytes, GiB
+from rdstune.fleet.maintenance import changes
 from rdstune.live.assessment import Assessment, assess
 from rdstune.live.plan import user_values
 
@@ -322,5 +323,5 @@ def _of_cluster(cluster: RdsCluster | None) -> tuple[str, ...]:
     """What waits on the cluster: an upgrade of the engine is there, not on its instances."""
     if cluster is None:
         return ()
-    waits = sorted(name for name, value in cluster.pending.items() if value not in (None, "", {}))
+    waits = sorted(name for name, _ in changes(cluster))
     return tuple(f"{name} (cluster {cluster.identifier})" for name in waits)

@@ -127,7 +127,7 @@ def upkeep(
     where = outage.deployment(instance, members=len(cluster.members) if cluster else 0)
     window = _window(instance.maintenance_window)
     work = [_action(one, where, window, now) for one in actions.get(instance.arn, ())]
-    work += [_change(field, value, where, window, now) for field, value in _changes(instance)]
+    work += [_change(field, value, where, window, now) for field, value in changes(instance)]
     if cluster is not None:
         work += _cluster_work(cluster, actions, where, now)
     return Upkeep(
@@ -154,7 +154,7 @@ def _cluster_work(
     window = _window(cluster.maintenance_window)
     for action in actions.get(cluster.arn, ()):
         yield _action(action, where, window, now)
-    for field, value in _changes(cluster):
+    for field, value in changes(cluster):
         yield _change(field, value, where, window, now, of=cluster.identifier)
 
 
@@ -225,7 +225,7 @@ def _by_itself(
 _NEVER_SHOWN: Final = "MasterUserPassword"
 
 
-def _changes(of: Instance | RdsCluster) -> Iterator[tuple[str, Any]]:
+def changes(of: Instance | RdsCluster) -> Iterator[tuple[str, Any]]:
     """Yield the pending changes, without the empty entries that AWS leaves there."""
     for field, value in of.pending.items():
         if value not in (None, "", [], {}):
