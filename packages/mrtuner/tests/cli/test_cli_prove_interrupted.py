@@ -153,7 +153,7 @@ def test_interrupted_a_third_time_it_says_what_is_in_force_and_what_repairs_it(
         process.send_signal(signal.SIGTERM)
         proof.rest(process)
     slow.unlink()
-    assert process.returncode == 130
+    assert process.returncode == 130, proof.said
     assert proof.cost() == "1.1"
     (left,) = [line for line in proof.said if line.startswith("warning: still in force, as")]
     assert "random_page_cost" in left

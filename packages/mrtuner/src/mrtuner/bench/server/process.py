@@ -13,6 +13,7 @@ from typing import IO, Final
 
 from mrtuner.bench.server import guard
 from mrtuner.errors import ConnectError, MrTunerError
+from mrtuner.interruptions import uninterrupted
 from mrtuner.postgres.cluster import reason_in
 from mrtuner.postgres.connect import connect
 
@@ -36,10 +37,11 @@ class Staying:
         """
         self.output = TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         try:
-            self.process = subprocess.Popen(
-                words, start_new_session=True, stdin=subprocess.DEVNULL, stdout=self.output,
-                stderr=subprocess.STDOUT,
-            )  # fmt: skip
+            with uninterrupted():
+                self.process = subprocess.Popen(
+                    words, start_new_session=True, stdin=subprocess.DEVNULL, stdout=self.output,
+                    stderr=subprocess.STDOUT,
+                )  # fmt: skip
         except OSError as error:
             self.output.close()
             raise ConnectError(

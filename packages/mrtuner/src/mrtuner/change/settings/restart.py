@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from mrtuner.change.settings.live import identify
 from mrtuner.errors import ConnectCause, ConnectError, MrTunerError
+from mrtuner.interruptions import uninterrupted
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.replay import SLOW_REPLAY
 
@@ -24,7 +25,7 @@ Method = str | Callable[[], object]
 
 #: After a failed method, the server still gets this long to answer [s].
 _GRACE: Final = 3.0
-_PAUSE: Final = 0.1
+_PAUSE: Final = 0.05
 _RETRY: Final = 1.0
 #: What a server gets at least to stop, start and answer [s].
 LEAST: Final = 60.0
@@ -134,46 +135,49 @@ def _carry_out(method: Method, patience: float) -> str | None:
     return None
 
 
-#: The owner's commands that an interrupt or a time-out left running.
-_LEFT: Final[list[subprocess.Popen[bytes]]] = []
+#: The owner's commands that run, also after an interrupt or a time-out.
+_RUNNING: Final[list[subprocess.Popen[bytes]]] = []
 
 
 def ended(patience: float) -> bool:
-    """Wait so long [s] until no command runs that an interrupt or a time-out left running."""
+    """Wait so long [s] until no command runs, not even one that we no longer waited for."""
     deadline = time.monotonic() + patience
-    while left := [process for process in _LEFT if process.poll() is None]:
+    while _still_running():
         if time.monotonic() > deadline:
-            break
+            return False
         time.sleep(_PAUSE)
-    _LEFT[:] = left
-    return not left
+    return True
+
+
+def _still_running() -> bool:
+    with uninterrupted():
+        _RUNNING[:] = [process for process in _RUNNING if process.poll() is None]
+    return bool(_RUNNING)
 
 
 def _shell(command: str, patience: float) -> str | None:
+    if not ended(patience):
+        return "an earlier restart command still runs"
     # A file, not a pipe: a server started by the command keeps its output open forever.
     # A new session, so that interrupting apply does not stop a restart halfway. It is never killed
     # either: the server could be between its stop and its start.
-    if not ended(patience):
-        return "an earlier restart command still runs"
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            ["sh", "-c", command],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            code = process.wait(patience)
-        except BaseException as error:
-            _LEFT.append(process)
-            if isinstance(error, subprocess.TimeoutExpired):
-                return f"the command did not finish within {patience:.0f} s and still runs"
-            raise
-        if code == 0:
+        with uninterrupted():
+            process = subprocess.Popen(
+                ["sh", "-c", command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            _RUNNING.append(process)
+        if not ended(patience):
+            return f"the command did not finish within {patience:.0f} s and still runs"
+        if process.returncode == 0:
             return None
         output.seek(0)
         said = output.read().decode(errors="replace").strip().splitlines()
+    code = process.returncode
     return f"the command ended with exit code {code}" + (f": {said[-1]}" if said else "")
 
 

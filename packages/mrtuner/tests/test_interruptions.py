@@ -1,0 +1,81 @@
+"""Interruptions at any moment: none is lost, and none tears what must stay whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from mrtuner.change.settings.restart import ended, started
+from mrtuner.interruptions import uninterrupted
+
+NOWHERE = "host=/nowhere dbname=none"
+
+
+def test_an_interruption_is_raised_at_the_end_of_the_block() -> None:
+    reached = []
+
+    def interrupted() -> None:
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            reached.append("the end")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert reached == ["the end"]
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_error_of_the_block_is_not_hidden() -> None:
+    with pytest.raises(ValueError, match="ours"), uninterrupted():
+        raise ValueError("ours")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_signals_without_a_handler_keep_their_effect() -> None:
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    with uninterrupted():
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+
+
+def test_in_another_thread_nothing_is_changed() -> None:
+    seen = []
+
+    def work() -> None:
+        with uninterrupted():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [signal.default_int_handler]
+
+
+def test_a_restart_command_is_waited_for_whenever_the_interruption_came(
+    tmp_path: Path,
+) -> None:
+    """The interruptions are spread over the moments at which a process starts."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        for number in range(50):
+            done = tmp_path / str(number)
+            timer = threading.Timer(0.001 + number * 8e-5, os.kill, (os.getpid(), signal.SIGTERM))
+            timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                started(NOWHERE, f"sleep 0.02; touch {done}", 5)
+            assert ended(5), number
+            at_the_end = done.exists()  # not if the interruption came before the command
+            time.sleep(0.04)
+            assert done.exists() == at_the_end, number
+    finally:
+        signal.signal(signal.SIGTERM, before)
