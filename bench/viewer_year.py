@@ -142,7 +142,7 @@ SHAPES: dict[str, Shape] = {
         },
     ),
     "connections": Shape(columns={
-        "clients": f"(120 * {_BUSY} * {_noise(0)})::BIGINT", "maximum": "400",
+        "clients": f"(120 * {_BUSY} * {_noise(0)})::BIGINT", "maximum": "400", "ordinary": "397",
         "oldest_transaction": f"round(30 * {_noise(1)}, 2)",
     }),
     "host": Shape(columns={

@@ -78,7 +78,7 @@ class Fleet:
         ]  # fmt: skip
         if clients is not None:
             of.clients[at] = clients
-            row = of_source("connections", clients=clients, maximum=100)
+            row = of_source("connections", clients=clients, maximum=100, ordinary=100)
             found.append(sample(built_in()["connections"], at, row))
         self.writer.commit([batch(*found, instance=name)])
 

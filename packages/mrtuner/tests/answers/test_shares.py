@@ -48,15 +48,8 @@ def test_what_nobody_limits_has_no_ceiling() -> None:
 
 
 def test_of_connections_it_is_what_ordinary_roles_may_open(tmp_path: Path) -> None:
-    """By hand: 100 less 3 and 5."""
-    rows = [
-        of_source("settings", name=name, value=value, origin="file", pending=False)
-        for name, value in (("superuser_reserved_connections", "3"), ("reserved_connections", "5"))
-    ]
-    samples = (
-        sample("settings", BEGIN, *rows),
-        sample("connections", BEGIN, of_source("connections", clients=20, maximum=100)),
-    )
+    row = of_source("connections", clients=20, maximum=100, ordinary=92)
+    samples = (sample("connections", BEGIN, row),)
     with Writer(tmp_path, built_in().values()) as writer:
         writer.commit([Batch(instance=INSTANCE, samples=samples)])
     until = datetime(2026, 11, 23, tzinfo=UTC) + timedelta(seconds=BEGIN + 60)
@@ -64,5 +57,5 @@ def test_of_connections_it_is_what_ordinary_roles_may_open(tmp_path: Path) -> No
         found = judged(store, period(store, INSTANCE, since=3600, until=until)).limits
     assert found is not None
     assert [(one.resource, one.value, one.source) for one in found.ceilings] == [
-        (Resource.CONNECTIONS, 92, "max_connections, recorded, less 8 reserved")
+        (Resource.CONNECTIONS, 92, "max_connections less the reserved, recorded")
     ]

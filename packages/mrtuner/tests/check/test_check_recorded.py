@@ -114,8 +114,9 @@ def test_a_history_that_began_minutes_ago_lacks_nothing_before_it(
     """15 minutes of all sources: only what takes longer to know is named."""
     end = now()
     rows = {
-        "sessions": {}, "connections": {"clients": 5, "active": 1, "maximum": 9}, "databases": {},
-        "statements": {}, "checkpoints": {}, "log_errors": {"refused": 0}, "host": {"cpus": 4},
+        "sessions": {}, "connections": {"clients": 5, "active": 1, "maximum": 9, "ordinary": 9},
+        "databases": {}, "statements": {}, "checkpoints": {}, "log_errors": {"refused": 0},
+        "host": {"cpus": 4},
     }  # fmt: skip
     used = ("cpu_user", "cpu_system", "cpu_steal", "cpu_iowait", "cpu_idle")
     samples = [

@@ -190,7 +190,8 @@ def _others() -> Iterator[Batch]:
                     for name in ("app", 'o"dd', "")
                 )),
                 _sample("connections", at, of_source(
-                    "connections", clients=noise.randrange(5, 300), active=2, maximum=400)),
+                    "connections", clients=noise.randrange(5, 300), active=2, maximum=400,
+                    ordinary=400)),
                 _sample("sessions", at, of_source(
                     "sessions", pid=step, backend_type="client backend", state="active",
                     query_id=CHEAP)),

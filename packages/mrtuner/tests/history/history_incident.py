@@ -42,7 +42,9 @@ def _samples(known: dict[str, Source], second: int) -> Iterator[SourceSample]:
     read = {"sessions": _sessions(second)} if "sessions" in known else {}
     if second % 10 == 0:
         clients = 90 if second in STORM else 20
-        read["connections"] = [of_source("connections", clients=clients, active=2, maximum=100)]
+        read["connections"] = [
+            of_source("connections", clients=clients, active=2, maximum=100, ordinary=100)
+        ]
     if second % 60 == 0:
         read["statements"], read["checkpoints"] = [], [of_source("checkpoints")]
         read["databases"] = []

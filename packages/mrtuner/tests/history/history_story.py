@@ -77,7 +77,9 @@ def _samples(passed: int, second: int) -> Iterator[SourceSample]:
                  pending=False),
         )  # fmt: skip
         yield sample(
-            "connections", second, of_source("connections", clients=20, active=2, maximum=100)
+            "connections",
+            second,
+            of_source("connections", clients=20, active=2, maximum=100, ordinary=97),
         )
 
 

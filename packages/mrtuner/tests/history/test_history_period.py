@@ -176,7 +176,7 @@ def test_an_instance_that_was_not_recorded_for_weeks_is_still_in_the_overview(
     with Writer(tmp_path, built_in().values()) as writer:
         late = SourceSample(
             source=built_in()["connections"], at=MIDNIGHT + 20 * 86_400 * SECOND, monotonic=1.0,
-            rows=(of_source("connections", clients=30, maximum=40),), cost=0.001,
+            rows=(of_source("connections", clients=30, maximum=40, ordinary=40),), cost=0.001,
         )  # fmt: skip
         writer.commit([Batch(instance="late", samples=(late,))])
         compaction.move_to_parquet(writer, MIDNIGHT + 21 * 86_400 * SECOND)

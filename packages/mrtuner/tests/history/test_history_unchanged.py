@@ -21,7 +21,7 @@ from mrtuner.history.recorded.host_metrics import (
     ceiling_changes,
     host_ceilings,
     host_metrics,
-    max_connections,
+    ordinary_connections,
 )
 from mrtuner.history.recorded.machine import facts
 from mrtuner.history.recorded.settings import settings
@@ -72,7 +72,9 @@ class Recorded:
         for at in seconds:
             rows: dict[str, list[Row]] = {
                 "host": [of_source("host", cpus=4, device="vda", memory_available=at)],
-                "connections": [of_source("connections", clients=at // STEP, maximum=100 + at)],
+                "connections": [
+                    of_source("connections", clients=at // STEP, maximum=100 + at, ordinary=97 + at)
+                ],
                 "sessions": [
                     of_source("sessions", pid=pid, state="active", wait_type="IO", wait_event="X")
                     for pid in range(waiting(at))
@@ -104,8 +106,8 @@ class Recorded:
         assert placed(found.values[CONNECTIONS]) == {step: at // STEP for step, at in steps.items()}
         assert {len(values) for values in found.values.values()} == {count}
         assert found.device == "vda"
-        most = max_connections(history, period(begin, end))
-        assert most == (100 + max(steps.values()), "max_connections, recorded")
+        most = ordinary_connections(history, period(begin, end))
+        assert most == 97 + max(steps.values())
 
 
 def waiting(at: int) -> int:

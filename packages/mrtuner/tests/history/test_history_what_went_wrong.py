@@ -290,9 +290,11 @@ def test_what_went_on_while_nobody_recorded_is_not_part_of_a_queue(tmp_path: Pat
     assert [one.rpartition(" for ")[2] for one in told] == ["at least 8 s", "at least 6 s"]
 
 
-def connections(clients: Sequence[int]) -> Iterator[SourceSample]:
+def connections(
+    clients: Sequence[int], *, maximum: int = 200, ordinary: int = 200
+) -> Iterator[SourceSample]:
     for number, count in enumerate(clients):
-        row = of_source("connections", clients=count, active=1, maximum=200)
+        row = of_source("connections", clients=count, active=1, maximum=maximum, ordinary=ordinary)
         yield sample("connections", BEGIN + 10 * number, row)
 
 
@@ -316,18 +318,8 @@ def test_a_change_of_a_few_sessions_is_no_storm(tmp_path: Path) -> None:
 
 
 def all_taken(*, usual: int, peak: int, reserved: int = 3) -> list[SourceSample]:
-    rows = [
-        of_source("settings", name=name, value=str(value), origin="default", pending=False)
-        for name, value in (("superuser_reserved_connections", reserved),
-                            ("reserved_connections", 0))
-    ]  # fmt: skip
     counts = [usual] * 100 + [peak] * 3 + [usual] * 100
-    return [
-        sample("settings", BEGIN, *rows),
-        *(sample("connections", BEGIN + 10 * number,
-                 of_source("connections", clients=count, active=1, maximum=100))
-          for number, count in enumerate(counts)),
-    ]  # fmt: skip
+    return list(connections(counts, maximum=100, ordinary=100 - reserved))
 
 
 @pytest.mark.parametrize(
@@ -893,13 +885,14 @@ def test_a_storm_before_the_last_day_is_not_searched_and_that_is_said(tmp_path: 
 
 
 def test_nothing_went_wrong_is_said_only_if_all_was_looked_at(tmp_path: Path) -> None:
+    few = of_source("connections", clients=5, active=1, maximum=9, ordinary=9)
+
     def shown(*without: str) -> str:
         place = tmp_path / "-".join(("store", *without))
         names = {"sessions", "connections", "statements", "checkpoints", "databases"} - {*without}
         with Writer(place, built_in().values()) as writer:
             writer.commit([Batch(instance=INSTANCE, samples=tuple(
-                sample(name, second, *([of_source("connections", clients=5, active=1, maximum=9)]
-                                       if name == "connections" else []))
+                sample(name, second, *([few] if name == "connections" else []))
                 for second in range(BEGIN, BEGIN + 300, 5) for name in names
             ))])  # fmt: skip
         return run("history", "show", "--dir", place).stdout
@@ -926,7 +919,7 @@ def test_while_only_the_host_was_sampled_nobody_looked(tmp_path: Path) -> None:
         if second not in away:
             samples += [] if second in busy else [sample("sessions", second)]
             if second % 10 == 0:
-                row = of_source("connections", clients=5, active=1, maximum=9)
+                row = of_source("connections", clients=5, active=1, maximum=9, ordinary=9)
                 samples.append(sample("connections", second, row))
             if second % 60 == 0:
                 names = ("statements", "checkpoints", "databases")

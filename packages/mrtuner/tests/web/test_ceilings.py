@@ -167,7 +167,7 @@ def host_samples(seconds: int) -> Iterator[Batch]:
             for pid in (1, 2, 3)
             if late
         ]
-        open_now = of_source("connections", clients=20, active=3, maximum=100)
+        open_now = of_source("connections", clients=20, active=3, maximum=100, ordinary=100)
         yield batch(
             sample(host, at, row), sample(sessions, at, *waiting),
             sample(connections, at, open_now), instance=HOSTILE,

@@ -233,7 +233,8 @@ def test_a_sequence_near_its_end_is_the_tightest_limit(tmp_path: Path) -> None:
         for name, share in (("orders", 0.93), ("items", 0.2), ("unused", None))
     ]  # fmt: skip
     directory = written(tmp_path, [
-        read("sequences", TWO, *used), read("connections", TWO, {"clients": 1, "maximum": 100}),
+        read("sequences", TWO, *used),
+        read("connections", TWO, {"clients": 1, "maximum": 100, "ordinary": 100}),
     ])  # fmt: skip
     found = screen(directory, "headroom")
     assert [row["sequence"] for row in rows(found, "sequences")] == [

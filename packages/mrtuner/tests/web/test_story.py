@@ -179,7 +179,7 @@ def test_the_gaps_and_what_a_role_may_not_see_are_named(tmp_path: Path) -> None:
     source = built_in()
     with Writer(tmp_path, source.values()) as writer:
         for second in (0, 10, 600, 610):
-            found = of_source("connections", clients=5, maximum=100)
+            found = of_source("connections", clients=5, maximum=100, ordinary=100)
             read = [sample(source["connections"], BEGIN + second, found)]
             read += [
                 sample(source[name], BEGIN + second)

@@ -343,7 +343,7 @@ def test_hundreds_of_instances_are_listed_the_worst_first(browser: Any, tmp_path
     source = built_in()["connections"]
     with Writer(tmp_path, built_in().values()) as writer:
         for number in range(300):
-            found = of_source("connections", clients=number, active=0, maximum=400)
+            found = of_source("connections", clients=number, active=0, maximum=400, ordinary=400)
             writer.commit([batch(sample(source, 0, found), instance=f"db{number}:5432")])
     with serving_here(tmp_path) as viewer, opened(browser, viewer.address, PHONE) as tab:
         page = tab.open("")
@@ -434,7 +434,7 @@ def test_times_have_24_hours_in_a_country_that_has_12(browser: Any, viewer: View
 
 def test_a_long_name_takes_no_room_from_the_other_controls(browser: Any, tmp_path: Path) -> None:
     source = built_in()["connections"]
-    found = of_source("connections", clients=1, active=0, maximum=400)
+    found = of_source("connections", clients=1, active=0, maximum=400, ordinary=400)
     name = "shop-production-181.abcdefghijkl.eu-west-1.rds.amazonaws.com:5432"
     with Writer(tmp_path, built_in().values()) as writer:
         writer.commit([batch(sample(source, 0, found), instance=name)])

@@ -16,10 +16,10 @@ from mrtuner.history.recorded.host_metrics import (
     cloudwatch_metrics,
     host_ceilings,
     host_metrics,
-    max_connections,
+    ordinary_connections,
 )
 from mrtuner.history.recorded.machine import Facts, facts, instance_of
-from mrtuner.history.recorded.settings import reserved_connections, settings
+from mrtuner.history.recorded.settings import settings
 from mrtuner.limits.assess import Limits, limits, on_host
 from mrtuner.limits.ceilings import (
     AURORA,
@@ -166,11 +166,9 @@ def _series(metrics: HostMetrics, *, apart: bool) -> MetricSeries:
 
 
 def _open_to_clients(history: History, about: HistoryPeriod) -> tuple[int, str] | None:
-    """Return max_connections without those that ordinary roles may not open, and its origin."""
-    if (most := max_connections(history, about)) is None:
-        return None
-    reserved = reserved_connections(history, about)
-    return most[0] - reserved, most[1] + (f", less {reserved} reserved" if reserved else "")
+    """Return how many connections ordinary roles may open, and its origin."""
+    most = ordinary_connections(history, about)
+    return None if most is None else (most, "max_connections less the reserved, recorded")
 
 
 def _connections(most: tuple[int, str] | None) -> list[Ceiling]:

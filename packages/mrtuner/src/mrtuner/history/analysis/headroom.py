@@ -53,8 +53,9 @@ class RecordedLimit:
 
 LIMITS: Final = (
     RecordedLimit(
-        name="connections", meaning="max_connections", source="connections",
-        used=Measure(Kind.HIGHEST, "clients"), whole=Measure(Kind.HIGHEST, "maximum"),
+        name="connections", meaning="what max_connections leaves to ordinary roles",
+        source="connections",
+        used=Measure(Kind.HIGHEST, "clients"), whole=Measure(Kind.HIGHEST, "ordinary"),
     ),
     RecordedLimit(
         name="CPU", meaning="all CPU time of the host", source="host",

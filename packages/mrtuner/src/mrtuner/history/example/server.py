@@ -225,6 +225,7 @@ class ExampleServer:
             )),
             "oldest_transaction": round(max(longest, held_for), 1),
             "oldest_snapshot": int(held_for * 300 + 40), "maximum": MAX_CONNECTIONS,
+            "ordinary": MAX_CONNECTIONS - 3,
         }  # fmt: skip
 
     def _replica(self, now: Minute) -> dict[str, Any]:

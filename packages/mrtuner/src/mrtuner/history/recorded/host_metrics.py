@@ -29,7 +29,7 @@ _MINUTE: Final = 60
 _DAY: Final = 86_400
 #: Columns that are queried along with the metrics.
 _DEVICE: Final = "device"
-_MAXIMUM: Final = "maximum"
+_ORDINARY: Final = "ordinary"
 
 #: SQL of each metric's rate or level in one sample. A CPU quota counts as 100 %.
 _METRICS: Final = {
@@ -73,7 +73,7 @@ def host_metrics(history: History, about: HistoryPeriod) -> HostMetrics:
             "Run mrtuner record on the server's host.",
         )
     more = _of_sessions(history, steps) | _of_connections(history, steps)
-    more.pop(_MAXIMUM, None)
+    more.pop(_ORDINARY, None)
     return HostMetrics(
         begin=steps.at, values=of_host | more,
         device=next((name for name in reversed(devices) if name is not None), None),
@@ -222,13 +222,13 @@ def _of_host(history: History, steps: _Steps) -> _Values:
 
 
 def _of_connections(history: History, steps: _Steps) -> _Values:
-    """Return the number of client sessions and max_connections, by step."""
+    """Return the number of client sessions, and what ordinary roles may open, by step."""
     if not history.has("connections"):
         return {}
     return steps.values(
         history,
         f"""SELECT {steps.number}, arg_max(clients, time) AS "{CONNECTIONS}",
-                   max(maximum) AS {_MAXIMUM} FROM connections WHERE {IN_PERIOD} GROUP BY 1""",
+                   max(ordinary) AS {_ORDINARY} FROM connections WHERE {IN_PERIOD} GROUP BY 1""",
         "connections",
     )
 
@@ -309,8 +309,7 @@ def ceiling_changes(history: History, about: HistoryPeriod) -> set[datetime]:
     return {at for at in found if about.begin <= at < about.end}
 
 
-def max_connections(history: History, about: HistoryPeriod) -> tuple[int, str] | None:
-    """Return the highest max_connections in the period and its origin; None if unknown."""
-    known = (one for one in _of_connections(history, _Steps(about, STEP)).get(_MAXIMUM, ()) if one)
-    most = max(known, default=None)
-    return None if most is None else (int(most), "max_connections, recorded")
+def ordinary_connections(history: History, about: HistoryPeriod) -> int | None:
+    """Return what max_connections left to ordinary roles at most; None if unknown."""
+    known = (one for one in _of_connections(history, _Steps(about, STEP)).get(_ORDINARY, ()) if one)
+    return max(map(int, known), default=None)

@@ -9,7 +9,6 @@ from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import History
 from mrtuner.history.store.layout import last_value
 from mrtuner.history.unchanged import while_same
-from mrtuner.postgres.reserved import OF_RDS, RESERVED
 
 
 def settings(history: History, about: HistoryPeriod, *names: str) -> dict[str, str]:
@@ -43,8 +42,3 @@ def other_value_between(
         },
     )  # fmt: skip
     return bool(found["number"])
-
-
-def reserved_connections(history: History, about: HistoryPeriod) -> int:
-    """Return how many of max_connections ordinary roles may not open, as recorded."""
-    return sum(map(int, settings(history, about, *RESERVED, *OF_RDS).values()))

@@ -21,7 +21,6 @@ from mrtuner.history.analysis.incidents.samples import (
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.analysis.role_peaks import role_peaks
 from mrtuner.history.reading import History
-from mrtuner.history.recorded.settings import reserved_connections
 from mrtuner.wording import as_name, plural_was
 
 #: A storm: twice the usual number of sessions, so many more, this share of those that may be, and
@@ -70,21 +69,20 @@ def _storms(history: History, about: HistoryPeriod) -> Iterator[Incident]:
     if not as_sampled(history, "connections", about):
         return
     rows = history.rows(
-        f"SELECT time, clients, maximum FROM connections WHERE {IN_PERIOD} ORDER BY time",
+        f"SELECT time, clients, maximum, ordinary FROM connections WHERE {IN_PERIOD} ORDER BY time",
         usual_day(about).parameters, inside=True,
     )  # fmt: skip
     counted = [row for row in rows if row["clients"] is not None]
     if not counted:
         return
     often = median(row["clients"] for row in counted)
-    reserved = reserved_connections(history, about)
 
     def full(row: Mapping[str, Any]) -> bool:
         """Whether ordinary roles can open no more; the recorder's own session is not counted."""
-        return bool(row["clients"] + 1 >= row["maximum"] - reserved)
+        return bool(row["clients"] + 1 >= row["ordinary"])
 
     def many(row: Mapping[str, Any]) -> float:
-        return float(max(_TIMES * often, often + _MORE, _SHARE * (row["maximum"] - reserved)))
+        return float(max(_TIMES * often, often + _MORE, _SHARE * row["ordinary"]))
 
     high = [
         (row["time"].replace(tzinfo=UTC), row) for row in counted
