@@ -38,10 +38,14 @@ def test_an_error_of_the_block_is_not_hidden() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_signals_without_a_handler_keep_their_effect() -> None:
-    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
-    with uninterrupted():
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+@pytest.mark.parametrize("effect", [signal.SIG_DFL, signal.SIG_IGN])
+def test_signals_without_a_handler_keep_their_effect(effect: signal.Handlers) -> None:
+    before = signal.signal(signal.SIGHUP, effect)
+    try:
+        with uninterrupted():
+            assert signal.getsignal(signal.SIGHUP) is effect
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_in_another_thread_nothing_is_changed() -> None:
