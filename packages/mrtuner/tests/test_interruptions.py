@@ -69,14 +69,16 @@ def test_a_restart_command_is_waited_for_whenever_the_interruption_came(
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
+    def restart(after: float, command: str) -> None:
+        threading.Timer(after, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        started(NOWHERE, command, 5)
+
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         for number in range(50):
             done = tmp_path / str(number)
-            timer = threading.Timer(0.001 + number * 8e-5, os.kill, (os.getpid(), signal.SIGTERM))
-            timer.start()
             with pytest.raises(KeyboardInterrupt):
-                started(NOWHERE, f"sleep 0.02; touch {done}", 5)
+                restart(0.001 + number * 8e-5, f"sleep 0.02; touch {done}")
             assert ended(5), number
             at_the_end = done.exists()  # not if the interruption came before the command
             time.sleep(0.04)
