@@ -144,6 +144,19 @@ def test_the_request_is_above_the_mean_and_below_what_workers_can_use() -> None:
     assert cpu.request == pytest.approx(mean + 1.645 * deviation, rel=0.12)
 
 
+@pytest.mark.usefixtures("short_simulations")
+def test_the_request_is_the_mean_where_the_simulation_has_no_whole_second() -> None:
+    """30,000/s x 8 ms keep 240 CPUs busy: 7.742 in each of 31 pods, rounded up to 7.75."""
+    load: dict[str, Any] = {"service_time": "8ms", "wait_p95": "8ms", "cpu_time": "8ms"}
+    found = plan(rate="30000/s", pods=31, workers=8, **load)
+    assert found.cpu.mean == pytest.approx(7.742, abs=0.001)
+    assert found.cpu.request == 7.75
+    (seen,) = (one for one in found.intervals if one.figure == "cpu.request")
+    assert (seen.low, seen.high) == (7.75, 7.75)
+    assert any("too few seconds for a p95 of the CPU use" in note for note in found.notes)
+    assert not any("too few seconds" in note for note in usual().notes)
+
+
 def test_a_limit_adds_little_waiting_and_less_would_add_more() -> None:
     found = usual()
     assert found.cpu.limit is not None

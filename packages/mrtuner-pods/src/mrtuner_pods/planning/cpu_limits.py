@@ -18,13 +18,15 @@ from mrtuner_pods.waiting.stages import Simulated, Site
 _FINE, _STEP = 0.05, 0.25
 #: A limit is set only if its stalls add no more than this share of the target to the p95 wait.
 _WORTH: Final = 0.1
+#: Of the CPU use in fewer seconds of pods, the p95 is merely the highest.
+ENOUGH_SECONDS: Final = 20
 
 
 def cpu(question: Question, runs: Runs, site: Site, simulated: Simulated) -> PodsCpu:
     """Return the CPU request and limit of a pod; `simulated` was run without a limit."""
     layout = site.layout
-    mean = question.busy * question.work.cpu / layout.pods
-    request = request_of(simulated)
+    mean = _mean(question, layout)
+    request = request_of(question, layout, simulated)
     most = most_cpus(question, layout)
     waited = quantile(settled(runs.whole(site).total), 0.95)
     allowed = min(question.target, waited + _WORTH * question.target)
@@ -51,10 +53,17 @@ def cpu(question: Question, runs: Runs, site: Site, simulated: Simulated) -> Pod
     )
 
 
-def request_of(simulated: Simulated) -> float:
-    """Return the CPU request of a pod: p95 of its use in each second, rounded up [CPUs]."""
-    steps = ceil(round(_p95_of_seconds(simulated) / _FINE, 6))
-    return max(_FINE, round(steps * _FINE, 6))
+def request_of(question: Question, layout: Layout, simulated: Simulated) -> float:
+    """Return the CPU request of a pod: p95 of its use in each second, rounded up [CPUs].
+
+    It is at least the mean: a simulation of a very high rate has hardly a whole second.
+    """
+    needs = max(_p95_of_seconds(simulated), _mean(question, layout))
+    return max(_FINE, round(ceil(round(needs / _FINE, 6)) * _FINE, 6))
+
+
+def _mean(question: Question, layout: Layout) -> float:
+    return question.busy * question.work.cpu / layout.pods
 
 
 def most_cpus(question: Question, layout: Layout) -> float:

@@ -38,6 +38,7 @@ class Repeated:
     """The same question with other seeds."""
 
     def __init__(self, question: Question) -> None:
+        self._question = question
         self._runs = [
             Runs(replace(question, seed=question.seed + number)) for number in range(1, SIMULATIONS)
         ]
@@ -48,7 +49,9 @@ class Repeated:
         waits = [self._runs[0].waiting(one) for one in every]
         for name in PodsWaiting.__dataclass_fields__:
             yield _interval(f"waiting.{name}", [getattr(one, name) for one in waits])
-        yield _interval("cpu.request", [request_of(one) for one in every])
+        yield _interval(
+            "cpu.request", [request_of(self._question, site.layout, one) for one in every]
+        )
 
     def alternatives(self, found: Sequence[Alternative]) -> Iterator[PodsInterval]:
         """Yield the interval of the p95 wait with each size of pod."""

@@ -48,7 +48,9 @@ class PodsCpu:
     """CPU of a pod."""
 
     mean: Annotated[float, Doc("used on average")]
-    request: Annotated[float, Doc("p95 of the CPU use in each second, rounded up")]
+    request: Annotated[
+        float, Doc("p95 of the CPU use in each second, at least the mean, rounded up")
+    ]
     limit: Annotated[float | None, Doc("null: none")]
     because: Annotated[str, Doc("why this limit, or none")]
     throttled: Annotated[float | None, Doc("share of the 100 ms periods in which it stops a pod")]

@@ -13,7 +13,7 @@ from mrtuner.wording import plural
 from mrtuner_pods.observed.model import Observed
 from mrtuner_pods.observed.used import taken
 from mrtuner_pods.planning.capacity import capacities, overloaded, part_of
-from mrtuner_pods.planning.cpu_limits import cpu, most_cpus
+from mrtuner_pods.planning.cpu_limits import ENOUGH_SECONDS, cpu, most_cpus
 from mrtuner_pods.planning.curve import curve, routing_or_density
 from mrtuner_pods.planning.fewest_pods import alternatives, best
 from mrtuner_pods.planning.inputs import PlanInputs, Question, asked, ms
@@ -93,7 +93,7 @@ def planned(question: Question) -> Plan:
         one_less=one_less,
         storm=_storm(question, site),
         advice=(),
-        notes=tuple(_notes(question)),
+        notes=(*_notes(question), *_too_short(simulated)),
         unknown=tuple(_unknown(question)),
     )
     repeated = Repeated(question)
@@ -448,3 +448,11 @@ def _notes(question: Question) -> Iterator[str]:
         )
     if question.bursts == 1.0:
         yield "Requests are assumed to arrive independently of each other; bursts wait longer."
+
+
+def _too_short(simulated: Simulated) -> Iterator[str]:
+    if simulated.seconds < ENOUGH_SECONDS:
+        yield (
+            "At this rate, the simulation has too few seconds for a p95 of the CPU use in each: "
+            "the CPU request is about the mean, and may be too low."
+        )

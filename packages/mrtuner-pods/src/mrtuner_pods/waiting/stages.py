@@ -105,7 +105,7 @@ class Simulated:
     stages: tuple[tuple[float, ...], ...]  # by stage, then by request
     total: tuple[float, ...]
     cpu_seconds: tuple[float, ...]  # of each pod in each second in which it used any
-    seconds: int  # of all pods, including those in which they used none
+    seconds: int  # whole ones of all pods, including those in which they used none
     throttled: float  # share of the 100 ms periods in which a pod was stopped
 
 
@@ -366,7 +366,7 @@ class _Simulation:
             cpu_seconds=tuple(
                 used[second] for used in self._used for second in used if 0 < second < last
             ),
-            seconds=max(1, last - 1) * len(self._used),
+            seconds=max(0, last - 1) * len(self._used),
             throttled=sum(cpu.throttled_periods for cpu in cpus) / periods if periods else 0.0,
         )
 
