@@ -105,6 +105,12 @@ def test_a_build_argument_costs_every_later_run(tmp_path: Path) -> None:
     assert (passed.example, passed.files, passed.first) == ("--build-arg SHA", 0, 4)
 
 
+def test_words_of_a_quoted_value_are_no_build_arguments(tmp_path: Path) -> None:
+    found = an_app(tmp_path, 'FROM debian\nARG NOTE="built on a date" SHA\nRUN true\n')
+    passed = [one.example for one in found.changes if one.kind == "build argument"]
+    assert passed == ["--build-arg NOTE", "--build-arg SHA"]
+
+
 def test_an_archive_that_add_unpacks_has_no_size_yet(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
     with tarfile.open(tmp_path / "some.tar", "w") as archive:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from mrtuner_image.cache import Plan, PlannedStage, State, Step, Store, plan
 from mrtuner_image.context import Context, ContextEntry
-from mrtuner_image.dockerfile import Builder, Dockerfile, parse
+from mrtuner_image.dockerfile import Builder, Dockerfile, assigned, parse
 from mrtuner_image.layers import Layer, Packing, layers, shipped
 from mrtuner_image.not_ignored import Misplaced, misplaced
 from mrtuner_image.tree import Tree
@@ -113,12 +113,11 @@ class Model:
     def arguments(self) -> tuple[str, ...]:
         """The ARGs of the stages that are built, by name."""
         names = {
-            word.partition("=")[0]
+            name
             for stage in self.stages
             for step in stage.steps
             if step.instruction.name == "ARG"
-            for word in step.instruction.text.split()
-            if word[0].isalpha() or word[0] == "_"
+            for name, _ in assigned(step.instruction)
         }
         return tuple(sorted(names))
 

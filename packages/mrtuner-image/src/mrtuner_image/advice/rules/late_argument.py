@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from mrtuner_image.advice.situation import Edit, Proposal, Situation, inserted, removed
 from mrtuner_image.cache import PlannedStage, Step
+from mrtuner_image.dockerfile import assigned
 
 #: Instructions that only pass the value on, and move with the ARG.
 _SETS: frozenset[str] = frozenset({"LABEL", "ENV"})
@@ -33,13 +34,13 @@ def late_argument(now: Situation) -> Iterator[Proposal]:
 
 def _single(step: Step) -> str:
     """The name that an ARG declares, if only one; empty for another line."""
-    if step.instruction.name != "ARG" or len(step.instruction.text.split()) != 1:
-        return ""
-    return step.instruction.text.partition("=")[0]
+    names = [name for name, _ in assigned(step.instruction)]
+    return names[0] if step.instruction.name == "ARG" and len(names) == 1 else ""
 
 
 def _uses(step: Step, name: str) -> bool:
-    return re.search(rf"\$\{{?{name}\b", step.instruction.text) is not None
+    """Whether a line has the variable anywhere, its flags and heredocs included."""
+    return re.search(rf"\$\{{?{name}\b", step.instruction.original) is not None
 
 
 def _with_its_labels(stage: PlannedStage, place: int, name: str) -> list[int]:
@@ -58,8 +59,8 @@ def _with_its_labels(stage: PlannedStage, place: int, name: str) -> list[int]:
 
 
 def _named_later(after: Sequence[Step], env: Step) -> bool:
-    names = [word.partition("=")[0] for word in env.instruction.text.split()]
-    return any(_uses(step, re.escape(name)) for step in after for name in names if name)
+    names = [re.escape(name) for name, _ in assigned(env.instruction)]
+    return any(_uses(step, name) for step in after for name in names)
 
 
 def _first_use(stage: PlannedStage, moved: Sequence[int], name: str) -> int:
