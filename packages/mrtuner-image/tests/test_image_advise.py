@@ -16,6 +16,7 @@ from mrtuner_image.advice.ranking import Advised, advise
 from mrtuner_image.advice.rules import RULES
 from mrtuner_image.advice.rules.package_caches import PACKAGE_CACHES
 from mrtuner_image.deploys import expected
+from mrtuner_image.dockerfile import Builder
 from mrtuner_image.model import model_of
 from mrtuner_image.tree import tree_of
 
@@ -53,8 +54,8 @@ def recipe_after(root: Path, rule: str) -> str:
     return (root / "Dockerfile").read_text()
 
 
-def rules_found(root: Path) -> list[str]:
-    return [one.rule for one in advise(root).advice]
+def rules_found(root: Path, builder: Builder = "podman") -> list[str]:
+    return [one.rule for one in advise(root, builder=builder).advice]
 
 
 # Each rule
@@ -69,6 +70,13 @@ MOVED = [
         "late-argument",
         "FROM debian\nARG BUILD_DATE=0\nRUN make\nRUN echo ${BUILD_DATE} > /date\n",
         "FROM debian\nRUN make\nARG BUILD_DATE=0\nRUN echo ${BUILD_DATE} > /date\n",
+    ),
+    (
+        "late-argument",
+        "FROM debian\nARG GIT_SHA='of no commit'\nRUN make\n"
+        "COPY --from=reg.io/assets:$GIT_SHA /a /a\nCMD x\n",
+        "FROM debian\nRUN make\nARG GIT_SHA='of no commit'\n"
+        "COPY --from=reg.io/assets:$GIT_SHA /a /a\nCMD x\n",
     ),
     (
         "package-caches",
@@ -111,6 +119,11 @@ def test_no_rule_finds_its_own_result(tmp_path: Path, rule: str, _before: str, a
         ("package-caches", "FROM debian\nCOPY src /s\nRUN apt-get install -y gcc;\n"),
         ("late-argument", "FROM debian\nARG GIT_SHA\nRUN echo $GIT_SHA\n"),
         ("late-argument", "FROM debian\nARG FEATURE\nRUN make\n"),
+        # what passes its value on is needed by a flag
+        (
+            "late-argument",
+            "FROM debian\nARG GIT_SHA\nENV V=$GIT_SHA\nRUN make\nCOPY --from=a/b:$V /a /a\n",
+        ),
         ("package-caches", "FROM debian\nRUN apt-get update && rm -rf /var/lib/apt/lists/*\n"),
         ("package-caches", "FROM python\nENV PIP_NO_CACHE_DIR=1\nRUN pip install x\n"),
         (
@@ -123,6 +136,38 @@ def test_a_rule_is_silent_where_it_could_change_the_image(
     tmp_path: Path, rule: str, text: str
 ) -> None:
     assert rule not in rules_found(make(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (
+            "late-argument",
+            "FROM debian\nARG GIT_SHA\nRUN <<EOF\necho $GIT_SHA\nEOF\nRUN make\n",
+        ),
+        (
+            "late-argument",
+            "FROM debian\nARG GIT_SHA\nADD --checksum=sha256:$GIT_SHA https://a.io/b /b\n"
+            "RUN make\n",
+        ),
+        # docs.docker.com, reference/dockerfile: the example of RUN --mount=type=cache
+        (
+            "package-caches",
+            "FROM ubuntu\nRUN --mount=type=cache,target=/var/cache/apt,sharing=locked "
+            "--mount=type=cache,target=/var/lib/apt,sharing=locked "
+            "apt-get update && apt-get install -y gcc\n",
+        ),
+        (
+            "package-caches",
+            "FROM python\nRUN --mount=target=/src --mount=type=cache,target=/root/.cache "
+            "pip install /src\n",
+        ),
+    ],
+)
+def test_a_rule_is_silent_where_buildkit_would_build_something_else(
+    tmp_path: Path, rule: str, text: str
+) -> None:
+    assert rule not in rules_found(make(tmp_path, text), "buildkit")
 
 
 def test_every_cache_can_be_left_out_one_way() -> None:
@@ -187,6 +232,14 @@ def test_a_large_directory_that_no_line_copies_is_left_out(tmp_path: Path) -> No
     assert one.saved.sent.bytes == 2_000_384 + 1024  # whole blocks and two headers
     make(tmp_path, "FROM debian\nCOPY src /src\nRUN --mount=type=bind,target=/all true\n")
     assert rules_found(tmp_path) == []
+
+
+def test_what_a_mount_of_no_type_shows_is_not_left_out(tmp_path: Path) -> None:
+    """docs.docker.com, reference/dockerfile: a mount without a type is a bind mount."""
+    make(tmp_path, "FROM debian\nCOPY src /src\nRUN --mount=target=. go build ./...\n")
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / "vendor/all").write_bytes(bytes(2_000_000))
+    assert "ignore-uncopied" not in rules_found(tmp_path, "buildkit")
 
 
 @pytest.mark.parametrize("old", ["", "Dockerfile", "Dockerfile\n", "# a\r\nDockerfile\r\n"])

@@ -178,21 +178,14 @@ class _Keys:
 
     def _run(self, one: Instruction) -> Step:
         text = f"RUN {self._declared()} {one.original[4:]}"
-        mounts = [
-            {
-                name.lower(): value
-                for name, _, value in (part.partition("=") for part in flag[8:].split(","))
-            }
-            for flag in one.flags
-            if flag.startswith("--mount=")
-        ]
+        mounts = one.mounts
         if self.builder == "podman":
             origins = self._origins(mounts[0].get("from")) if mounts else ()
             return Step(one, text, origins, at=self.directory)
         words = [
             mount.get("source", mount.get("src", "")) or "."
             for mount in mounts
-            if mount.get("type", "bind") == "bind" and "from" not in mount
+            if mount["type"] == "bind" and "from" not in mount
         ]
         origins = tuple(sorted({n for mount in mounts for n in self._origins(mount.get("from"))}))
         if any("$" in word for word in words):

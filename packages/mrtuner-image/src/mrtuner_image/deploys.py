@@ -194,7 +194,7 @@ def _unknown_parts(one: BuiltLine) -> dict[str, int]:
         return {one.step.instruction.original: 1}
     making: dict[str, int] = {}
     removing: dict[str, int] = {}
-    if "type=cache" in (one.step.instruction.flag("mount") or ""):
+    if one.step.instruction.keeps_cache:
         removing["cache mount"] = -1
     for command in commands(one.step.instruction.text):
         if command.program in _MAKES_NOTHING and ">" not in command.text:

@@ -85,6 +85,29 @@ class Instruction:
         return next((one.removeprefix(start) for one in self.flags if one.startswith(start)), None)
 
     @property
+    def mounts(self) -> list[dict[str, str]]:
+        """The options of each ``--mount=``; its type is bind unless it has another."""
+        return [
+            {"type": "bind"}
+            | {
+                name.lower(): value
+                for name, _, value in (part.partition("=") for part in flag[8:].split(","))
+            }
+            for flag in self.flags
+            if flag.startswith("--mount=")
+        ]
+
+    @property
+    def reads_context(self) -> bool:
+        """Whether a mount shows it a part of the context."""
+        return any(one["type"] == "bind" and "from" not in one for one in self.mounts)
+
+    @property
+    def keeps_cache(self) -> bool:
+        """Whether a mount keeps a directory from build to build, outside the image."""
+        return any(one["type"] == "cache" for one in self.mounts)
+
+    @property
     def links(self) -> bool:
         """Whether its layer is independent of those below: --link, ignored with --chmod."""
         asked = "--link" in self.flags or self.flag("link") == "true"

@@ -144,8 +144,7 @@ def _matches(line: str, members: Sequence[Misplaced]) -> bool:
 def uncopied_directories(now: Situation) -> Iterator[Proposal]:
     """One proposal for large directories that no line copies or mounts: sent for nothing."""
     steps = [step for stage in now.model.stages for step in stage.steps]
-    flags = [flag for step in steps for flag in step.instruction.flags]
-    if any("type=bind" in flag and "from=" not in flag for flag in flags):
+    if any(step.instruction.reads_context for step in steps):
         return
     sizes: dict[str, int] = {}
     used: set[str] = set()
@@ -155,7 +154,7 @@ def uncopied_directories(now: Situation) -> Iterator[Proposal]:
             sizes[top] = sizes.get(top, 0) + entry.archived
     for stage in now.model.wanted:
         for step in stage.steps:
-            for source in step.copied:
+            for source in step.inputs:
                 used.add(source.path.partition("/")[0])
                 used |= {entry.path.partition("/")[0] for _, entry in source.entries}
     within = now.tree.relative(now.tree.dockerfile)

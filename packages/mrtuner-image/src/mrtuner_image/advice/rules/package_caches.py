@@ -82,6 +82,8 @@ def package_caches(now: Situation) -> Iterator[Proposal]:
         for step in stage.steps:
             if step.instruction.name != "RUN" or step.instruction.text.startswith("["):
                 continue
+            if step.instruction.keeps_cache:  # perhaps this one, which is then in no layer
+                continue
             for cache in PACKAGE_CACHES:
                 text = step.instruction.original
                 if cache.gone.search(text) or _set_aside(now, cache) or _needed(now, step, cache):
