@@ -66,6 +66,8 @@ def test_a_format_is_written_alone(tmp_path: Path) -> None:
     done = run(*LOAD, "--format", "kubernetes")
     assert done.exit_code == 0, done.stderr
     assert yaml.safe_load(done.stdout)["spec"]["replicas"] >= 2
+    assert "cpu:" not in done.stdout  # unknown, as the text says
+    assert "cpu:" in run(*LOAD, "--cpu-time", "9ms", "--format", "kubernetes").stdout
 
 
 def test_the_page_and_the_picture_show_the_point(tmp_path: Path) -> None:

@@ -45,6 +45,16 @@ def test_no_limit_takes_one_away_that_is_there() -> None:
     assert "env" not in found
 
 
+def test_an_unknown_cpu_time_keeps_the_request_and_the_limit_that_are_there() -> None:
+    """A strategic merge patch keeps what it leaves out, but an empty map would remove it."""
+    guessed = replace(APPLICATION, cpu_request=None, cpu_limit=None)
+    _, found = container(guessed)
+    assert found["resources"] == {"requests": {"memory": "800Mi"}, "limits": {"memory": "800Mi"}}
+    _, found = container(replace(guessed, memory=None))
+    assert "resources" not in found
+    assert "plan them with --cpu-time" in render("kubernetes", guessed)
+
+
 @pytest.mark.parametrize(("server", "kind"), [("gunicorn", "sync"), ("gthread", "gthread")])
 def test_gunicorn_is_python(server: str, kind: str) -> None:
     said: dict[str, object] = {}

@@ -19,7 +19,6 @@ def write(application: Application) -> str:
 
 
 def _rows(application: Application) -> Iterator[str]:
-    memory = None if application.memory is None else f'"{-(-application.memory // MiB)}Mi"'
     yield f"# {one_line(application.title)}"
     yield from _head(application)
     yield "  template:"
@@ -32,20 +31,7 @@ def _rows(application: Application) -> Iterator[str]:
         else ("        - name: app  # the name of your container")
     )
     yield from _environment(application)
-    yield "          resources:"
-    yield "            requests:"
-    yield "              # p95 of the CPU use in each second at the planned rate"
-    yield f'              cpu: "{millicores(application.cpu_request)}"'
-    if memory:
-        yield f"              memory: {memory}"
-    yield "            limits:"
-    yield f"              # {one_line(application.cpu_because)}"
-    limit = application.cpu_limit
-    quoted = "null" if limit is None else f'"{millicores(limit)}"'
-    yield f"              cpu: {quoted}"
-    if memory:
-        yield "              # master and workers at their peaks"
-        yield f"              memory: {memory}"
+    yield from _resources(application)
 
 
 def _head(application: Application) -> Iterator[str]:
@@ -97,6 +83,31 @@ def _environment(application: Application) -> Iterator[str]:
         yield f'              value: "{number}"'
         if known is not None and name in known.elsewhere:
             yield "              valueFrom: null"
+
+
+def _resources(application: Application) -> Iterator[str]:
+    """Yield requests and limits; what is unknown is left out, which keeps what is there."""
+    request, limit = application.cpu_request, application.cpu_limit
+    memory = None if application.memory is None else f'"{-(-application.memory // MiB)}Mi"'
+    if request is None:
+        yield "          # The CPU request and limit stay as they are: plan them with --cpu-time."
+        if memory is None:
+            return
+    yield "          resources:"
+    yield "            requests:"
+    if request is not None:
+        yield "              # p95 of the CPU use in each second at the planned rate"
+        yield f'              cpu: "{millicores(request)}"'
+    if memory:
+        yield f"              memory: {memory}"
+    yield "            limits:"
+    if request is not None:
+        yield f"              # {one_line(application.cpu_because)}"
+        quoted = "null" if limit is None else f'"{millicores(limit)}"'
+        yield f"              cpu: {quoted}"
+    if memory:
+        yield "              # master and workers at their peaks"
+        yield f"              memory: {memory}"
 
 
 def millicores(cpus: float) -> str:

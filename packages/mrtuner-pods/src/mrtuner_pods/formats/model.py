@@ -38,8 +38,8 @@ class Application:
     workers: int  # in a pod
     threads: int  # of a worker
     pool: int  # connections of a worker
-    cpu_request: float  # CPUs of a pod
-    cpu_limit: float | None
+    cpu_request: float | None  # CPUs of a pod; None: unknown, as is the limit
+    cpu_limit: float | None  # None: without one
     cpu_because: str
     memory: int | None  # bytes of a pod
     clients: int  # connections of all pods to a pooler, at most

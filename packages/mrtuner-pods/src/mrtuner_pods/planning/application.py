@@ -21,7 +21,7 @@ def application(plan: Plan) -> Application:
         workers=layout.workers,
         threads=layout.threads,
         pool=plan.connections.pool,
-        cpu_request=plan.cpu.request,
+        cpu_request=plan.cpu.request if question.cpu_given else None,
         cpu_limit=plan.cpu.limit,
         cpu_because=plan.cpu.because,
         memory=plan.memory,
