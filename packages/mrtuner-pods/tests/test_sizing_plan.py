@@ -125,6 +125,15 @@ def test_no_number_of_pods_helps_where_the_database_waits() -> None:
     assert "plenty of workers" in refused.value.message
 
 
+def test_seconds_are_written_out_in_messages() -> None:
+    """1 s on the CPU and 2.5 s in the database, of 2 s."""
+    with pytest.raises(BadValue) as refused:
+        plan(rate="1/s", service_time="2s", cpu_time="1s", database_time="2.5s")
+    assert refused.value.message == (
+        "1,000 ms of CPU and 2,500 ms in the database are more than the service time of 2,000 ms"
+    )
+
+
 @pytest.mark.usefixtures("short_simulations")
 def test_a_target_that_is_missed_by_given_pods_is_told_not_refused() -> None:
     found = plan(**USUAL, pods=3, workers=4)

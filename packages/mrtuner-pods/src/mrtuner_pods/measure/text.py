@@ -8,6 +8,7 @@ from typing import Final
 from mrtuner.text_tables import aligned, bulleted
 from mrtuner.units import Bytes, pretty_bytes
 from mrtuner_pods.measure.document import HeldBack
+from mrtuner_pods.wording import milliseconds
 
 _MOST: Final = 10
 
@@ -59,7 +60,7 @@ def _limits(told: HeldBack) -> Iterator[tuple[str, ...]]:
     if wait is not None:
         yield (
             "wait to be accepted",
-            f"{wait * 1000:.3g} ms on average: {told.waiting:.3g} connections waited, at "
+            f"{milliseconds(wait)} on average: {told.waiting:.3g} connections waited, at "
             f"{told.accepted:.3g} a second (Little's law)",
         )
 

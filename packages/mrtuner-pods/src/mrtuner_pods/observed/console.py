@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mrtuner.errors import BadValue, ConnectError
 from mrtuner.facts import Fact
 from mrtuner_pods.observed.model import Observed, PoolerPool, in_database
+from mrtuner_pods.wording import milliseconds
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -176,7 +177,7 @@ def _of_growth(
     warnings = []
     if wait > 0.001:
         warnings.append(
-            f"{where}: clients waited {wait * 1000:.3g} ms on average for a server connection"
+            f"{where}: clients waited {milliseconds(wait)} on average for a server connection"
         )
     waiting = sum(one.waiting for one in pools)
     if waiting:

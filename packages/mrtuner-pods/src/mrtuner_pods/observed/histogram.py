@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from mrtuner.errors import BadValue
+from mrtuner_pods.wording import milliseconds
 
 #: Number of times that represent a histogram; a plan draws from them.
 _POINTS: Final = 2_000
@@ -75,7 +76,7 @@ class Histogram:
             place = (self.mean - lows - above * last) / widths if widths else 0.5
             if not -1e-6 <= place <= 1 + 1e-6:
                 raise BadValue(
-                    f"a mean of {self.mean * 1000:.3g} ms does not fit these buckets",
+                    f"a mean of {milliseconds(self.mean)} does not fit these buckets",
                     "Their unit differs, or they count other requests than the sum.",
                 )
         place = min(max(place, 1e-3), 1 - 1e-3)

@@ -25,6 +25,7 @@ from typing import Final
 from mrtuner.errors import BadValue
 from mrtuner_pods.observed.model import Observed, PodsMeasuredWaiting
 from mrtuner_pods.waiting.queues import quantile
+from mrtuner_pods.wording import milliseconds
 
 #: The least number in each unit, and the unit [s]: all are times since 1970, from 2001 to 2100.
 _UNITS: Final = ((1_000_000_000, 1.0), (10**12, 1e-3), (10**15, 1e-6), (10**18, 1e-9))
@@ -96,12 +97,12 @@ def _doubts(waits: Sequence[float], skew: float, step: float, where: str) -> Ite
         future = sum(one < 0 for one in waits)
         yield (
             f"{where}: {future:,} of {len(waits):,} headers are in the future, by up to "
-            f"{skew * 1000:.3g} ms: the proxy's clock is ahead by at least that much, which was "
+            f"{milliseconds(skew)}: the proxy's clock is ahead by at least that much, which was "
             "added to every wait; with several proxies, each may differ"
         )
     elif waits[0] > _SUSPICIOUS:
         yield (
-            f"{where}: even the request that waited least waited {waits[0] * 1000:.3g} ms: either "
+            f"{where}: even the request that waited least waited {milliseconds(waits[0])}: either "
             "all of them queue, or the clocks differ by that much; compare them (chronyc tracking)"
         )
     if step >= _SUSPICIOUS:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 from mrtuner.described import Doc
 from mrtuner_pods.observed.model import Observed
+from mrtuner_pods.wording import milliseconds
 
 _TIMES: Final = ("service_time", "cpu_time", "database_time")
 #: Figures that mean nothing without the time in the database.
@@ -76,9 +77,9 @@ def _doubt(
     if value + other <= mean:
         return None
     where = "in the database" if name == "database_time" else "on the CPU"
-    more = f" and {other * 1000:.3g} ms elsewhere" if other else ""
+    more = f" and {milliseconds(other)} elsewhere" if other else ""
     return (
-        f"{value * 1000:.3g} ms {where}{more} are more than the service time, {mean * 1000:.3g} ms"
+        f"{milliseconds(value)} {where}{more} are more than the service time, {milliseconds(mean)}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mrtuner_pods.formats import Application, Deployment
+from mrtuner_pods.wording import milliseconds
 
 if TYPE_CHECKING:
     from mrtuner_pods.planning.model import Plan
@@ -14,8 +15,8 @@ def application(plan: Plan) -> Application:
     """Return the plan as the data that these formats write."""
     question, layout, found = plan.question, plan.layout, plan.present
     return Application(
-        title=f"for {question.rate:g}/s of {question.service.mean * 1000:.3g} ms; "
-        f"95 % wait at most {plan.waiting.p95 * 1000:.3g} ms",
+        title=f"for {question.rate:g}/s of {milliseconds(question.service.mean)}; "
+        f"95 % wait at most {milliseconds(plan.waiting.p95)}",
         server=question.server,
         pods=layout.pods,
         workers=layout.workers,

@@ -11,6 +11,7 @@ from typing import Final
 from mrtuner.errors import Refused
 from mrtuner_pods.planning.inputs import Question
 from mrtuner_pods.waiting.stages import RequestStage, Site, Work
+from mrtuner_pods.wording import milliseconds
 
 #: What a stage is made of, and what to do where there is too little of it.
 _PARTS: Final = {
@@ -85,9 +86,9 @@ def refuse_overload(site: Site, question: Question) -> None:
     stage, needed = found
     count, share = places(site, question.work)[stage]
     part, remedy = _PARTS[stage]
-    time = question.service.mean * share * 1000
+    time = milliseconds(question.service.mean * share)
     raise Refused(
-        f"unstable: {question.rate:g}/s x {time:.3g} ms keep {question.busy * share:.1f} {part} "
+        f"unstable: {question.rate:g}/s x {time} keep {question.busy * share:.1f} {part} "
         f"busy, and there are {count:g}: needs {needed:,}",
         f"It needs {needed:,} or more before it makes sense to plan for waiting. {remedy}",
     )

@@ -13,6 +13,7 @@ from mrtuner_pods.planning.model import PodsCpu
 from mrtuner_pods.planning.runs import Runs
 from mrtuner_pods.waiting.queues import Layout, quantile, settled
 from mrtuner_pods.waiting.stages import Simulated, Site
+from mrtuner_pods.wording import milliseconds
 
 #: CPU requests are rounded up to multiples of the first, limits to those of the second [CPUs].
 _FINE, _STEP = 0.05, 0.25
@@ -81,8 +82,8 @@ def _limited(
         mean=mean,
         request=request,
         limit=steps * _STEP,
-        because=f"the lowest limit whose stalls add little: the p95 wait is {p95 * 1000:.3g} ms "
-        f"with it and {waited * 1000:.3g} ms without; a pod is stopped in {throttled:.1%} of the "
+        because=f"the lowest limit whose stalls add little: the p95 wait is {milliseconds(p95)} "
+        f"with it and {milliseconds(waited)} without; a pod is stopped in {throttled:.1%} of the "
         "periods".replace("%", " %"),
         throttled=throttled,
     )
@@ -96,7 +97,7 @@ def _none(most: float, seen: tuple[float, float] | None, target: float, last: in
     p95, throttled = seen
     return (
         f"{reach}; even with {last * _STEP:g} CPUs, a pod is stopped in {100 * throttled:.1f} % "
-        f"of the periods and the p95 wait is {p95 * 1000:.3g} ms (target {target * 1000:.3g} ms)"
+        f"of the periods and the p95 wait is {milliseconds(p95)} (target {milliseconds(target)})"
     )
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mrtuner.wording import plural
-from mrtuner_pods.planning.inputs import Question, ms
+from mrtuner_pods.planning.inputs import Question
 from mrtuner_pods.planning.model import Point, p95_of
 from mrtuner_pods.planning.runs import Runs
 from mrtuner_pods.waiting.queues import Layout
 from mrtuner_pods.waiting.routing import Routing
+from mrtuner_pods.wording import milliseconds
 
 #: Densities in a chart; more only if the preferred ones alone are more.
 _MOST_DENSITIES: Final = 6
@@ -71,19 +72,22 @@ def routing_or_density(
     better = now - routed > _MATTERS * now
     if denser is None:
         if better:
-            yield f"Routing: {routing.words} waits {ms(routed)} at p95 here, not {ms(now)}."
+            yield (
+                f"Routing: {routing.words} waits {milliseconds(routed)} at p95 here, not "
+                f"{milliseconds(now)}."
+            )
         return
     dense = p95_of(points, question.routing, denser) or 0.0
-    gained = f"{denser} workers a pod instead of {base.workers}: {ms(dense)}"
+    gained = f"{denser} workers a pod instead of {base.workers}: {milliseconds(dense)}"
     if better and routed < dense:
         yield (
             f"Change the routing before the density: {routing.words} with "
-            f"{plural(base.workers, 'worker')} a pod waits {ms(routed)} at p95, "
-            f"{question.routing.words} {ms(now)}; {gained}."
+            f"{plural(base.workers, 'worker')} a pod waits {milliseconds(routed)} at p95, "
+            f"{question.routing.words} {milliseconds(now)}; {gained}."
         )
     elif now - dense > _MATTERS * now:
-        other = f"; {routing.words}: {ms(routed)}" if better else ""
+        other = f"; {routing.words}: {milliseconds(routed)}" if better else ""
         yield (
             f"Density matters more than routing: as many workers, {gained} at p95, not "
-            f"{ms(now)}{other}."
+            f"{milliseconds(now)}{other}."
         )

@@ -13,6 +13,7 @@ from mrtuner_pods.planning.memory import most_workers, refuse_killed
 from mrtuner_pods.planning.model import Alternative
 from mrtuner_pods.planning.runs import Runs
 from mrtuner_pods.waiting.queues import Layout
+from mrtuner_pods.wording import milliseconds
 
 #: With a single pod every restart is an outage. Beyond that, the others must be able to carry the
 #: load when one is gone: with more waiting, but stable.
@@ -123,7 +124,7 @@ def _missed(question: Question, runs: Runs) -> Refused:
     """Return the error for a target that more pods cannot meet."""
     left = runs.p95(runs.site(_plenty(question)))
     return Refused(
-        f"no number of pods keeps the p95 wait within {question.target * 1000:.3g} ms: with "
-        f"plenty of workers it is still {left * 1000:.3g} ms",
+        f"no number of pods keeps the p95 wait within {milliseconds(question.target)}: with "
+        f"plenty of workers it is still {milliseconds(left)}",
         "Allow more, or give the database or the pooler more; another routing may also be enough.",
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf, isfinite
+from math import isfinite
 from typing import Annotated, Any, Final, TypedDict, Unpack
 
 from mrtuner.errors import BadValue
@@ -28,6 +28,7 @@ from mrtuner_pods.waiting.queues import Layout
 from mrtuner_pods.waiting.routing import Routing
 from mrtuner_pods.waiting.service_times import MOST_VARIATION, Times
 from mrtuner_pods.waiting.stages import Work
+from mrtuner_pods.wording import milliseconds
 
 #: Longest time that is accepted [s].
 _LONGEST: Final = 600.0
@@ -271,8 +272,8 @@ def asked(samples: Sequence[float] = (), **given: Unpack[PlanInputs]) -> Questio
     _check_server(question)
     if question.busy > MOST_BUSY:
         raise BadValue(
-            f"{question.rate:g}/s of {ms(service.mean)} keep {question.busy:,.0f} workers busy, "
-            f"more than the {MOST_BUSY:,} that can be simulated",
+            f"{question.rate:g}/s of {milliseconds(service.mean)} keep {question.busy:,.0f} "
+            f"workers busy, more than the {MOST_BUSY:,} that can be simulated",
             "Check the units, or plan a part of the load.",
         )
     return question
@@ -303,8 +304,8 @@ def _work(mean: float, said: Mapping[str, Any]) -> Work:
     cpu = said.get("cpu_time", max(0.0, mean - database))
     if cpu + database > mean * (1 + _ROUNDING):
         raise BadValue(
-            f"{ms(cpu)} of CPU and {ms(database)} in the database are more than the service "
-            f"time of {ms(mean)}",
+            f"{milliseconds(cpu)} of CPU and {milliseconds(database)} in the database are more "
+            f"than the service time of {milliseconds(mean)}",
             "Give parts of the mean service time.",
         )
     return Work(cpu=min(1.0, cpu / mean), database=min(1.0, database / mean))
@@ -338,7 +339,3 @@ def _check_server(question: Question) -> None:
             "the memory of a pod is given, but not what a worker takes of it",
             "Give --worker-memory as well.",
         )
-
-
-def ms(seconds: float) -> str:
-    return f"{seconds * 1000:.3g} ms" if seconds < inf else "∞"

@@ -22,7 +22,6 @@ from mrtuner_pods.planning.text import (
     curve_rows,
     density,
     facts,
-    milliseconds,
     other_heads,
     read_where,
     reason,
@@ -30,6 +29,7 @@ from mrtuner_pods.planning.text import (
     stage_rows,
     unit_of,
 )
+from mrtuner_pods.wording import milliseconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

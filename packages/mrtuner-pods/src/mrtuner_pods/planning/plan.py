@@ -16,7 +16,7 @@ from mrtuner_pods.planning.capacity import capacities, overloaded, part_of
 from mrtuner_pods.planning.cpu_limits import ENOUGH_SECONDS, cpu, most_cpus
 from mrtuner_pods.planning.curve import curve, routing_or_density
 from mrtuner_pods.planning.fewest_pods import alternatives, best
-from mrtuner_pods.planning.inputs import PlanInputs, Question, asked, ms
+from mrtuner_pods.planning.inputs import PlanInputs, Question, asked
 from mrtuner_pods.planning.intervals import PodsInterval, Repeated
 from mrtuner_pods.planning.memory import killed, memory, most_workers
 from mrtuner_pods.planning.model import Now, Plan, PodsConnections, Point, StageLoad, p95_of
@@ -27,6 +27,7 @@ from mrtuner_pods.planning.storm import PodsStorm, storm
 from mrtuner_pods.waiting.erlang import PodsScreen, screen, wait_beyond
 from mrtuner_pods.waiting.queues import Accepting, Layout, quantile, settled
 from mrtuner_pods.waiting.stages import RequestStage, Simulated, Site
+from mrtuner_pods.wording import milliseconds
 
 #: The last simulation has this many times the requests of those in the search.
 _LONGER: Final = 4
@@ -295,18 +296,20 @@ def _accepting(made: Plan) -> Iterator[str]:
     elif now.layout.delays:
         yield (
             "Set wait_for_less_busy_worker to 0, as --format puma writes: from Puma 6 on, workers "
-            f"accept requests up to {ms(now.layout.accept_delay)} late. With that default, the "
-            f"current pods {_waits(now)}."
+            f"accept requests up to {milliseconds(now.layout.accept_delay)} late. With that "
+            f"default, the current pods {_waits(now)}."
         )
 
 
 def _waits(now: Now) -> str:
-    return "cannot carry the load" if now.p95 is None else f"wait {ms(now.p95)} at p95"
+    return "cannot carry the load" if now.p95 is None else f"wait {milliseconds(now.p95)} at p95"
 
 
 def _accept_with_a_free_thread(made: Plan, now: Now) -> str:
     configured = p95_of(made.curve, made.question.routing, now.layout.workers)
-    gained = "" if now.p95 is None or configured is None else f", with it {ms(configured)}"
+    gained = (
+        "" if now.p95 is None or configured is None else f", with it {milliseconds(configured)}"
+    )
     return (
         "Let workers accept only while a thread is free: worker_connections = threads and "
         "keepalive = 0, as --format gunicorn writes. By default, requests queue beside idle "
@@ -325,10 +328,14 @@ def _held_back(made: Plan) -> Iterator[str]:
     causes = [f"its CPU limit of {site.quota * 1000:.0f}m"] if site.quota is not None else []
     if site.pool is not None:
         causes.append(f"its pool of {site.pool} for {now.layout.threads} threads")
-    waits = "it cannot carry the load" if now.p95 is None else f"the p95 wait is {ms(now.p95)}"
+    waits = (
+        "it cannot carry the load"
+        if now.p95 is None
+        else f"the p95 wait is {milliseconds(now.p95)}"
+    )
     yield (
         f"The current deployment is slowed down by {' and '.join(causes)}: {waits} with "
-        f"{'it' if len(causes) == 1 else 'them'}, and {ms(now.without_limits)} without."
+        f"{'it' if len(causes) == 1 else 'them'}, and {milliseconds(now.without_limits)} without."
     )
 
 
@@ -365,8 +372,8 @@ def _warnings(made: Plan, observed: Observed | None, present: Present | None) ->
         simulated = now.p95
         if simulated is not None and measured.p95 > _FAR * simulated + _FAR_SECONDS:
             yield (
-                f"requests wait {measured.p95 * 1000:.3g} ms at p95 now, measured, and the "
-                f"simulation of the current deployment gives {simulated * 1000:.3g} ms: look for "
+                f"requests wait {milliseconds(measured.p95)} at p95 now, measured, and the "
+                f"simulation of the current deployment gives {milliseconds(simulated)}: look for "
                 "bursts, a quota above, or an uneven load balancer before you trust this plan"
             )
     if present is None:
@@ -390,7 +397,7 @@ def _missed_by_chance(made: Plan) -> Iterator[str]:
     target = made.question.target
     wait = next(one for one in made.intervals if one.figure == "waiting.p95")
     if made.met and (wait.high is None or wait.high > target):
-        high = "without bound" if wait.high is None else ms(wait.high)
+        high = "without bound" if wait.high is None else milliseconds(wait.high)
         yield (
             f"not all of {wait.simulations} simulations keep the target: 95 % wait up to {high}; "
             "run one pod more"

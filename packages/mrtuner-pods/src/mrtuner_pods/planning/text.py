@@ -29,6 +29,7 @@ from mrtuner_pods.planning.document import (
 from mrtuner_pods.planning.intervals import PodsInterval
 from mrtuner_pods.planning.storm import PodsStorm
 from mrtuner_pods.waiting.erlang import PodsScreen
+from mrtuner_pods.wording import milliseconds
 
 WIDE: Final = 100
 
@@ -397,13 +398,6 @@ def size(layout: PodsLayout, server: str) -> str:
         return f"{plural(layout.pods, 'pod')} with {plural(layout.threads, 'thread')}"
     threads = f" of {plural(layout.threads, 'thread')}" if layout.threads > 1 else ""
     return f"{plural(layout.pods, 'pod')} with {plural(layout.workers, 'worker')}{threads}"
-
-
-def milliseconds(seconds: float) -> str:
-    """Return a time in ms with two or three digits, or in seconds from 10 s on."""
-    if seconds >= 10:
-        return f"{seconds:.3g} s"
-    return f"{seconds * 1000:,.0f} ms" if seconds >= 0.1 else f"{seconds * 1000:.3g} ms"
 
 
 def percent(share: float) -> str:
