@@ -157,6 +157,21 @@ def test_with_an_autoscaler_the_patch_leaves_the_replicas_alone(tmp_path: Path) 
     assert "replicas" not in found["spec"]
 
 
+def test_what_an_autoscaler_could_run_is_no_measure_of_what_waited(tmp_path: Path) -> None:
+    """500 ms, measured with some of at most twenty pods, contradict nothing; with three they do."""
+    text = deployment(env=ENV) + autoscaler(20)
+    log = tmp_path / "waited"
+    log.write_text("t=1795478400.100 1795478400.600\n" * 300)
+    found = ("--request-start", str(log), "--json")
+    most = json.loads(run(tmp_path, text, *found).stdout)
+    assert most["now"]["layout"]["pods"] == 20
+    assert any("the most pods that its autoscaler allows, 20." in note for note in most["notes"])
+    assert not any("before you trust this plan" in one for one in most["warnings"])
+    known = json.loads(run(tmp_path, text, *found, "--now", "3x2x5").stdout)
+    assert not any("autoscaler allows" in note for note in known["notes"])
+    assert any("before you trust this plan" in one for one in known["warnings"])
+
+
 def test_a_variable_from_a_config_map_is_replaced_with_its_origin(tmp_path: Path) -> None:
     """Kubernetes refuses a variable with both a value and an origin."""
     env = "env: [{name: MAX_THREADS, valueFrom: {configMapKeyRef: {name: c, key: t}}}]"

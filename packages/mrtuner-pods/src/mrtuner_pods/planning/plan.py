@@ -59,9 +59,12 @@ def plan(
     if present is not None:
         question = replace(question, **present.limits)
     made = planned(question)
+    notes = [] if present is None or given.get("now") else list(_at_its_most(present))
+    comparable = None if notes else observed  # what was measured is of the pods that ran
     return replace(
         made, observed=observed, figures=known.figures, present=present,
-        warnings=(*known.warnings, *_warnings(made, observed, present)),
+        notes=(*made.notes, *notes),
+        warnings=(*known.warnings, *_warnings(made, comparable, present)),
     )  # fmt: skip
 
 
@@ -455,6 +458,14 @@ def _notes(question: Question) -> Iterator[str]:
         )
     if question.bursts == 1.0:
         yield "Requests are assumed to arrive independently of each other; bursts wait longer."
+
+
+def _at_its_most(present: Present) -> Iterator[str]:
+    if present.autoscaler is not None:
+        yield (
+            "The current deployment is simulated with the most pods that its autoscaler allows, "
+            f"{present.pods.value:,}. Requests wait longer for fewer: give --now as it runs."
+        )
 
 
 def _too_short(simulated: Simulated) -> Iterator[str]:
