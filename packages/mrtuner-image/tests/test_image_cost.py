@@ -105,6 +105,14 @@ def test_a_build_argument_costs_every_later_run(tmp_path: Path) -> None:
     assert (passed.example, passed.files, passed.first) == ("--build-arg SHA", 0, 4)
 
 
+def test_an_argument_that_names_what_is_copied_does_not_change(tmp_path: Path) -> None:
+    """Another value than app names nothing: that build fails."""
+    found = an_app(tmp_path, "FROM scratch\nARG DIR=app\nARG SHA\nCOPY $DIR /app\n")
+    passed = [one.example for one in found.changes if one.kind == "build argument"]
+    assert passed == ["--build-arg SHA"]
+    assert of_kind(found, "code").states[-1] == (4, "rebuilt")
+
+
 def test_words_of_a_quoted_value_are_no_build_arguments(tmp_path: Path) -> None:
     found = an_app(tmp_path, 'FROM debian\nARG NOTE="built on a date" SHA\nRUN true\n')
     passed = [one.example for one in found.changes if one.kind == "build argument"]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from mrtuner.errors import BadValue
 from mrtuner_image.cache import Plan, PlannedStage, State, Step, Store, plan
 from mrtuner_image.context import Context, ContextEntry
 from mrtuner_image.dockerfile import Builder, Dockerfile, assigned, parse
@@ -111,7 +112,7 @@ class Model:
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
-        """The ARGs of the stages that are built, by name."""
+        """The ARGs of the stages that are built and that may have any value, by name."""
         names = {
             name
             for stage in self.stages
@@ -119,7 +120,15 @@ class Model:
             if step.instruction.name == "ARG"
             for name, _ in assigned(step.instruction)
         }
-        return tuple(sorted(names))
+        return tuple(sorted(filter(self._takes_any, names)))
+
+    def _takes_any(self, name: str) -> bool:
+        """Whether a build with another value succeeds: it fails where a COPY names a file by it."""
+        try:
+            self.after(frozenset(), [name])
+        except BadValue:
+            return False
+        return True
 
     def after(self, lines: frozenset[int], arguments: Iterable[str] = ()) -> Build:
         """The second build, after what these lines copy and these ARGs have changed."""
