@@ -161,6 +161,20 @@ def keys(root: Path, text: str, builder: Builder = "buildkit") -> list[str | Non
     return [step.key for step in planned[-1].steps]
 
 
+@pytest.mark.parametrize("builder", ["podman", "buildkit"])
+def test_a_stage_declares_the_platform_to_use_it(
+    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs.docker.com, reference/dockerfile: Automatic platform ARGs; podman 4.3.1 was tried."""
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    for name in ("linux_amd64", "linux_own"):
+        (tmp_path / name).touch()
+    costed(tmp_path, "FROM scratch\nARG TARGETARCH\nCOPY linux_$TARGETARCH /\n", builder)
+    costed(tmp_path, "FROM scratch\nARG TARGETARCH=own\nCOPY linux_$TARGETARCH /\n", builder)
+    with pytest.raises(BadValue, match="linux_"):
+        costed(tmp_path, "FROM scratch\nCOPY linux_$TARGETARCH /\n", builder)
+
+
 def test_a_stage_inherits_the_arguments_of_its_base(tmp_path: Path) -> None:
     """Page build/building/variables, Scoping."""
     text = "FROM debian AS one\nARG SHA=0\nFROM one\nRUN true\n"

@@ -44,6 +44,17 @@ def test_stages_have_names_or_numbers_and_resolved_bases() -> None:
     assert found.stage_of("build", 0) is None  # no stage names itself or a later one
 
 
+def test_buildkit_has_the_platform_in_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs.docker.com, reference/dockerfile: Automatic platform ARGs; not podman 4.3.1 (tried)."""
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    text = "FROM debian AS x_arm64\nFROM x_$TARGETARCH\n"
+    assert [stage.base for stage in parse(text, builder="buildkit").stages] == ["debian", "x_arm64"]
+    assert parse(text, {"TARGETARCH": "b"}, "buildkit").stages[1].base == "x_b"
+    assert parse("ARG TARGETARCH=c\n" + text, builder="buildkit").stages[1].base == "x_c"
+    assert parse(text).stages[1].base == "x_"
+    assert parse("FROM $BUILDPLATFORM", builder="buildkit").stages[0].base == "linux/arm64"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -41,6 +41,7 @@ from mrtuner_image.dockerfile import (
     Instruction,
     assigned,
     expanded,
+    platform_arguments,
 )
 from mrtuner_image.sources import Source, is_remote, sources
 
@@ -209,7 +210,7 @@ class _Keys:
             if settled is None and value is not None:
                 settled = expanded(value, self._values(), one)
             if settled is None:
-                settled = self.dockerfile.heading.get(name)
+                settled = (platform_arguments() | self.dockerfile.heading).get(name)
             if settled is not None:
                 self.arguments[name] = settled
                 if self.builder == "buildkit":

@@ -9,6 +9,7 @@ moby/buildkit, frontend/dockerfile/parser/parser.go (heredocsFromLine, ParseHere
 from __future__ import annotations
 
 import json
+import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,8 @@ _FLAGS: Final[Mapping[tuple[Builder, str], tuple[str, ...]]] = {
 #: Instructions that make a layer; the others change only the configuration.
 LAYERED: Final = frozenset({"ADD", "COPY", "RUN"})
 NO_BASE: Final = "scratch"
+#: GOARCH for each output of `uname -m`.
+_MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,7 @@ class Dockerfile:
     """A whole Dockerfile."""
 
     stages: tuple[BuildStage, ...]
-    heading: Mapping[str, str]  # ARGs above the first FROM
+    heading: Mapping[str, str]  # ARGs above the first FROM, and those that BuildKit has there
 
     def stage_of(self, name: str, before: int) -> BuildStage | None:
         """The stage above number `before` with this name or number; None if there is none."""
@@ -137,6 +140,23 @@ class Dockerfile:
             if name in {stage.name, str(stage.index)}:
                 return stage
         return None
+
+
+def architecture() -> str:
+    """Return this machine's, as images name it: ``amd64``, ``arm64``."""
+    return _MACHINES.get(platform.machine(), platform.machine())
+
+
+def platform_arguments() -> dict[str, str]:
+    """Return the ARGs that a builder sets itself, by this machine.
+
+    A stage has those that it declares without a value; BuildKit has all of them in FROM, too.
+    Source: docs.docker.com, reference/dockerfile (Automatic platform ARGs in the global scope);
+    podman 4.3.1 was tried.
+    """
+    own = architecture()
+    values = {"PLATFORM": f"linux/{own}", "OS": "linux", "ARCH": own, "VARIANT": ""}
+    return {side + name: value for side in ("TARGET", "BUILD") for name, value in values.items()}
 
 
 def parse(
@@ -153,6 +173,8 @@ def parse(
     if first is None:
         raise BadValue("the Dockerfile has no FROM", "Begin it with FROM and an image.")
     heading: dict[str, str] = {}
+    if builder == "buildkit":
+        heading = {name: given.get(name, value) for name, value in platform_arguments().items()}
     for one in found[:first]:
         if one.name != "ARG":
             raise _bad(one, f"{one.name} before the first FROM", "Move it below FROM.")

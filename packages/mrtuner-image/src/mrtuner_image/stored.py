@@ -11,7 +11,6 @@ import gzip
 import hashlib
 import io
 import json
-import platform
 import posixpath
 import re
 import tarfile
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from mrtuner.errors import BadValue, MissingPart, MrTunerError, UsageError
+from mrtuner_image.dockerfile import architecture
 
 #: Largest manifest or configuration that is read [bytes].
 _LARGEST: Final = 8 << 20
@@ -35,8 +35,6 @@ _INDEXES: Final = frozenset(
         "application/vnd.docker.distribution.manifest.list.v2+json",
     }
 )
-#: GOARCH for each output of `uname -m`.
-_MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 _DEEPEST: Final = 4
 #: Opens the blob with this digest, to be read once.
 Opener = Callable[[str], IO[bytes]]
@@ -235,7 +233,7 @@ def _of_platform(name: str, listed: object, wanted: str | None) -> str:
         raise _bad(name, "an index without manifests")
     if len(rows) == 1 and wanted is None:
         return str(rows[0].get("digest"))
-    asked = wanted or f"linux/{_MACHINES.get(platform.machine(), platform.machine())}"
+    asked = wanted or f"linux/{architecture()}"
     known = {_platform(one): str(one.get("digest")) for one in reversed(rows)}
     if asked not in known:
         there = ", ".join(sorted(known.keys() - {"unknown/unknown", ""})) or "none by name"
