@@ -266,6 +266,12 @@ def test_names_that_the_ignore_file_reads_otherwise_are_not_guessed(
         assert not model_of(tree_of(tmp_path)).copying.get(name)
 
 
+def test_many_of_a_name_that_is_no_pattern_do_no_harm(tmp_path: Path) -> None:
+    """A class without its end is a syntax error, of each alone as well."""
+    make(tmp_path, "FROM debian\nCOPY . /srv\n", *(f"{each}/x[.sqlite3" for each in "abcd"))
+    assert rules_found(tmp_path) == []
+
+
 def test_a_name_that_is_no_utf8_does_no_harm(tmp_path: Path) -> None:
     make(tmp_path, "FROM debian\nCOPY . /srv\n")
     (tmp_path / os.fsdecode(b"\xff.log")).touch()

@@ -11,8 +11,7 @@ from mrtuner.errors import MrTunerError
 from mrtuner.units import pretty_bytes
 from mrtuner.wording import first_few
 from mrtuner_image.advice.situation import Proposal, Situation, edited, inserted
-from mrtuner_image.context import ContextEntry
-from mrtuner_image.ignore import rules_of
+from mrtuner_image.ignore import IgnoreRules, rules_of
 from mrtuner_image.not_ignored import Misplaced, What
 from mrtuner_image.shell import commands
 
@@ -72,7 +71,7 @@ def _of_kinds(now: Situation, kinds: Sequence[What]) -> Iterator[Proposal]:
     found = [one for one in now.model.missed if not any(_covers(path, one) for path in asked)]
     for kind in kinds:
         of_kind = [one for one in found if one.what == kind]
-        patterns = _patterns(of_kind, now.model.context.entries)
+        patterns = _patterns(now, of_kind)
         if patterns:
             name, risk = _KINDS[kind]
             paths = first_few([one.path for one in of_kind], _SHOWN)
@@ -95,24 +94,24 @@ def _covers(asked: str, one: Misplaced) -> bool:
     return asked == one.path or asked.startswith(one.path + "/")
 
 
-def _patterns(found: Sequence[Misplaced], entries: Sequence[ContextEntry]) -> list[str]:
+def _patterns(now: Situation, found: Sequence[Misplaced]) -> list[str]:
     """Lines for the ignore file; many files of one name share one pattern, if it hits no other."""
     by_name: dict[str, list[Misplaced]] = {}
     for one in found:
         by_name.setdefault(_family(one), []).append(one)
     lines: list[str] = []
     for family, members in by_name.items():
-        shared = len(members) > _FEW and not _hits_others(family, members, entries)
+        shared = len(members) > _FEW and not _hits_others(now, family, members)
         wanted = [family] if shared else [_alone(one) for one in members]
-        lines += [line for line in wanted if _matches(line, members)]
+        lines += [line for line in wanted if _matches(now, line, members)]
     return lines
 
 
-def _hits_others(line: str, members: Sequence[Misplaced], entries: Sequence[ContextEntry]) -> bool:
-    rules = rules_of([line])
-    return any(
+def _hits_others(now: Situation, line: str, members: Sequence[Misplaced]) -> bool:
+    rules = _rules(now, line)
+    return rules is None or any(
         rules.excludes(entry.path) and not any(_covers(entry.path, one) for one in members)
-        for entry in entries
+        for entry in now.model.context.entries
     )
 
 
@@ -129,13 +128,18 @@ def _alone(one: Misplaced) -> str:
     return f"{one.path}/*" if is_directory else one.path
 
 
-def _matches(line: str, members: Sequence[Misplaced]) -> bool:
-    """Whether the builder accepts a line and it excludes something; names may hold anything."""
+def _rules(now: Situation, line: str) -> IgnoreRules | None:
+    """The rules of a line; None if the builder refuses it: names may hold anything."""
     try:
-        rules = rules_of([line])
+        return rules_of([line], now.builder)
     except MrTunerError:
-        return False
-    if "\n" in line or not line.isprintable():
+        return None
+
+
+def _matches(now: Situation, line: str, members: Sequence[Misplaced]) -> bool:
+    """Whether the builder accepts a line and it excludes something."""
+    rules = _rules(now, line)
+    if rules is None or "\n" in line or not line.isprintable():
         return False
     excluded = [rules.excludes(one.path) or rules.excludes(f"{one.path}/x") for one in members]
     return any(excluded)
@@ -160,7 +164,7 @@ def uncopied_directories(now: Situation) -> Iterator[Proposal]:
     within = now.tree.relative(now.tree.dockerfile)
     used.add((within or "").partition("/")[0])
     free = [top for top, size in sizes.items() if top not in used and size >= _WORTH]
-    free = [top for top in free if _matches(top, [Misplaced("cache", top, 0, 0)])]
+    free = [top for top in free if _matches(now, top, [Misplaced("cache", top, 0, 0)])]
     if free:
         names = first_few([f"{top} ({pretty_bytes(sizes[top])})" for top in free], _SHOWN)
         yield Proposal(
