@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from machine import needs
-from mrtuner.errors import BadValue
+from mrtuner.errors import BadValue, UsageError
 from mrtuner_image.cache import plan
 from mrtuner_image.context import read_context
 from mrtuner_image.cost import Change, Cost, cost
@@ -360,3 +360,14 @@ def test_a_containerignore_is_not_for_buildkit(tmp_path: Path) -> None:
     text = "FROM debian\nCOPY . /\n"
     assert costed(tmp_path, text).context.files == 4
     assert costed(tmp_path, text, "podman").context.files == 3
+
+
+def test_a_containerfile_is_not_for_buildkit(tmp_path: Path) -> None:
+    """docs.docker.com, docker build, --file: the default is Dockerfile; podman's is this one."""
+    (tmp_path / "Containerfile").write_text("FROM debian\nRUN one\nRUN two\n")
+    text = "FROM debian\nRUN one\n"
+    assert len(costed(tmp_path, text).lines) == 1
+    assert len(costed(tmp_path, text, "podman").lines) == 2
+    (tmp_path / "Dockerfile").unlink()
+    with pytest.raises(UsageError, match="there is no Dockerfile in"):
+        cost(tmp_path, builder="buildkit")

@@ -12,6 +12,7 @@ from mrtuner.errors import MissingPart, UsageError
 from mrtuner_image.advice.ranking import advise
 from mrtuner_image.commits import is_shallow, read_commits
 from mrtuner_image.cost import cost
+from mrtuner_image.dockerfile import Builder
 from mrtuner_image.document import cost_document
 from mrtuner_image.text import lines
 from mrtuner_image.tree import tree_of
@@ -61,6 +62,14 @@ def app(tmp_path: Path) -> Path:
     git(tmp_path, "checkout", "-q", "main")
     git(tmp_path, "merge", "-q", "--no-ff", "-m", "merged", "side")
     return root
+
+
+def test_a_file_that_the_builder_does_not_read_is_no_recipe(app: Path) -> None:
+    """Podman reads a .containerignore, BuildKit does not."""
+    commit(app.parent, "podman's", "app/.containerignore")
+    builders: tuple[Builder, ...] = ("podman", "buildkit")
+    found = [read_commits(tree_of(app, builder=one), 1)[0].recipe for one in builders]
+    assert found == [True, False]
 
 
 def test_commits_are_those_of_the_directory_and_a_merge_is_one(app: Path) -> None:

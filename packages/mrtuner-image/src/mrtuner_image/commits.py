@@ -47,7 +47,7 @@ def read_commits(tree: Tree, number: int) -> list[Commit]:
     )  # fmt: skip
     if done.returncode:
         raise _failed(tree.root, done.stderr.decode(errors="replace").strip())
-    files = ignore_files(tree.root, tree.dockerfile)
+    files = ignore_files(tree.root, tree.dockerfile, tree.builder)
     recipes = {tree.relative(path) for path in (tree.dockerfile, *files)}
     text = os.fsdecode(done.stdout)
     return [_commit(part, recipes) for part in text.split(_COMMIT)[1:]]

@@ -124,9 +124,9 @@ def cost(
         UsageError: no directory, no Dockerfile, no repository. BadValue: a Dockerfile or an ignore
         file that the builder refuses, or an image that another Dockerfile made.
     """
-    tree = tree_of(directory, file)
+    tree = tree_of(directory, file, builder)
     commits = None if history is None else read_commits(tree, history)
-    model = model_of(tree, arguments, builder=builder)
+    model = model_of(tree, arguments)
     previous = None
     if image is not None:
         model, previous = known_from(model, image, tell)

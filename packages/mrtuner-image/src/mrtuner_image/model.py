@@ -189,16 +189,13 @@ def model_of(
     tree: Tree,
     arguments: Mapping[str, str] | None = None,
     packing: Packing | None = None,
-    builder: Builder = "podman",
 ) -> Model:
     """Return what a build makes of a tree; `packing` knows what was compressed earlier.
 
     Raises:
         BadValue: the builder would refuse it.
     """
-    given = dict(arguments or {})
-    if tree.builder != builder:
-        tree = replace(tree, builder=builder)
+    given, builder = dict(arguments or {}), tree.builder
     recipe, context = parse(tree.recipe, given, builder), tree.context()
     wanted = plan(recipe, context, _same, given, builder)
     sizes = layers(wanted, packing or Packing(tree.root))

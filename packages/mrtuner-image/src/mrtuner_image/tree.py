@@ -15,7 +15,11 @@ from mrtuner_image.context import Context, Found, read_context
 from mrtuner_image.dockerfile import Builder
 from mrtuner_image.ignore import IgnoreRules, rules_for
 
-_USUAL: Final = ("Containerfile", "Dockerfile")
+#: Where a builder looks without --file. Source: docs.docker.com, docker build, --file.
+_USUAL: Final[Mapping[Builder, tuple[str, ...]]] = {
+    "podman": ("Containerfile", "Dockerfile"),
+    "buildkit": ("Dockerfile",),
+}
 #: An address that a builder would fetch; as a path, it has lost one of its slashes.
 _ADDRESS: Final = re.compile(r"(https?|git|ssh):/|git@[\w.-]+:|-$")
 
@@ -27,7 +31,7 @@ class Tree:
     root: Path
     dockerfile: Path
     edits: Mapping[Path, str] = field(default_factory=dict)
-    builder: Builder = "podman"  # by whose rules the ignore file is read
+    builder: Builder = "podman"  # by whose rules files are found and read
     found: Found = field(
         default_factory=dict, repr=False, compare=False
     )  # read once, for all edits
@@ -70,7 +74,7 @@ class Tree:
         return None if found == ".." or found.startswith("../") else found
 
 
-def tree_of(directory: Path, file: Path | None = None) -> Tree:
+def tree_of(directory: Path, file: Path | None = None, builder: Builder = "podman") -> Tree:
     """Return a directory with its Dockerfile: `file`, here or in the directory, else the usual.
 
     Raises:
@@ -83,9 +87,11 @@ def tree_of(directory: Path, file: Path | None = None) -> Tree:
         )
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory", "Name the directory to build.")
-    wanted = [directory / name for name in _USUAL] if file is None else [file, directory / file]
+    wanted = (
+        [directory / name for name in _USUAL[builder]] if file is None else [file, directory / file]
+    )
     for path in wanted:
         if path.exists():
-            return Tree(directory, path)
-    named = "Containerfile or Dockerfile" if file is None else str(file)
+            return Tree(directory, path, builder=builder)
+    named = " or ".join(_USUAL[builder]) if file is None else str(file)
     raise UsageError(f"there is no {named} in {directory}", "Name it with --file FILE.")

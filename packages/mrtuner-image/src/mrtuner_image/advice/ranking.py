@@ -124,9 +124,9 @@ def advise(
         UsageError: no directory, no Dockerfile, no such number, no usable commit. BadValue: a
         Dockerfile or an ignore file that the builder refuses.
     """
-    tree = tree_of(directory, file)
+    tree = tree_of(directory, file, builder)
     packing = Packing(directory)
-    model = model_of(tree, arguments, packing, builder)
+    model = model_of(tree, arguments, packing)
     tree = model.tree
     if history is None:
         deploys = assumed_deploys(model)
@@ -252,7 +252,7 @@ class _Adviser:
         """The patched model and its expected cost; None if the builder would refuse it."""
         tree = now.tree.edited(proposal.edits)
         try:
-            model = model_of(tree, self.arguments, self.packing, self.builder)
+            model = model_of(tree, self.arguments, self.packing)
         except MrTunerError:
             return None
         return model, expected(model, self.deploys)

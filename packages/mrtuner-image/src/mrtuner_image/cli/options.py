@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from mrtuner_image.dockerfile import Builder
 
 file_option = path_option(
-    "--file", "FILE", "Dockerfile, here or in DIR.  [default: Containerfile, else Dockerfile]"
+    "--file",
+    "FILE",
+    "Dockerfile, here or in DIR.  [default: Containerfile unless for BuildKit, else Dockerfile]",
 )
 arguments_option = click.option(
     "--build-arg", "arguments", multiple=True, metavar="NAME=VALUE",
