@@ -306,6 +306,13 @@ def test_one_process_has_its_density_in_threads() -> None:
 
 
 @pytest.mark.usefixtures("short_simulations")
+@pytest.mark.parametrize(("pods", "threads"), [(3, 8), (2, 70)])
+def test_the_plan_of_one_process_is_on_its_curve(pods: int, threads: int) -> None:
+    found = plan(**USUAL, server="jvm", cpu_time="5ms", pods=pods, threads=threads)
+    assert (pods, threads) in {(one.layout.pods, one.layout.threads) for one in found.curve}
+
+
+@pytest.mark.usefixtures("short_simulations")
 def test_a_load_of_one_request_an_hour_is_planned() -> None:
     found = plan(rate="1/h", service_time="200ms")
     assert found.layout.pods == 2

@@ -15,6 +15,8 @@ from mrtuner_pods.wording import milliseconds
 
 #: Densities in a chart; more only if the preferred ones alone are more.
 _MOST_DENSITIES: Final = 6
+#: Threads of one process in a chart, unless it has more as planned.
+_MOST_THREADS: Final = 64
 #: A gain below this share of the wait may be chance.
 _MATTERS: Final = 0.1
 
@@ -25,8 +27,8 @@ def curve(question: Question, runs: Runs, layout: Layout) -> tuple[Point, ...]:
     if facts.one_process:
         return _points(runs, [
             facts.layout(pods, 1, layout.slots // pods)
-            for pods in reversed(densities(layout.slots, layout.threads))
-            if layout.slots // pods <= 64
+            for pods in reversed(densities(layout.slots, layout.pods))
+            if layout.slots // pods <= max(_MOST_THREADS, layout.threads)
         ])  # fmt: skip
     return _points(runs, [
         facts.layout(whole // workers, workers, layout.threads)
@@ -35,7 +37,7 @@ def curve(question: Question, runs: Runs, layout: Layout) -> tuple[Point, ...]:
 
 
 def densities(workers: int, planned: int) -> list[int]:
-    """Return numbers of workers in a pod that divide all workers evenly, from one to all.
+    """Return numbers that divide all workers evenly, from one to all, the planned one included.
 
     >>> densities(24, 4), densities(7, 7)
     ([1, 2, 4, 8, 12, 24], [1, 7])
