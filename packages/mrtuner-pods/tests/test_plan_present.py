@@ -55,6 +55,8 @@ def test_an_autoscaler_decides_the_pods() -> None:
     [
         ('["gunicorn", "-w", "3", "shop.wsgi"]', Server.GUNICORN),
         ('["gunicorn", "--threads", "4", "shop.wsgi"]', Server.GTHREAD),
+        ('["gunicorn", "-k", "gthread", "shop.wsgi"]', Server.GTHREAD),  # with one thread
+        ('["gunicorn", "-k", "sync", "shop.wsgi"]', Server.GUNICORN),
         ('["unicorn"]', Server.UNICORN),
     ],
 )

@@ -189,8 +189,8 @@ def _container(one: Resource, pod: Place, known: KubernetesObjects) -> tuple[Con
 def _server(container: Container, inside: Fact[int]) -> Server:
     """The server to plan for; BadValue if it is unknown or an event loop."""
     found, container = first_serving(container)
+    kind = None if found is None else option(container, found, found.worker_options)
     if found is not None and event_loop(container, found):
-        kind = option(container, found, found.worker_options)
         raise event_loop_refused(
             f"{container.where}: {found.title if kind is None else kind.value}"
         )
@@ -204,7 +204,8 @@ def _server(container: Container, inside: Fact[int]) -> Server:
             "Give --server.",
         )
     server = _SERVERS[found.name]
-    if server is Server.GUNICORN and inside.value > 1:
+    threaded = inside.value > 1 or (kind is not None and "gthread" in kind.value)
+    if server is Server.GUNICORN and threaded:
         return Server.GTHREAD
     return server
 
