@@ -264,6 +264,16 @@ def test_a_limit_that_a_limit_range_adds_is_that_of_containers_without_one() -> 
     assert own.value == 2.0
 
 
+def test_a_limit_of_0_limits_nothing() -> None:
+    """Kubernetes: a quota of 0 is none, nor does a LimitRange add one beside it."""
+    none = 'resources: {limits: {cpu: "0", memory: 0}}'
+    found = read(LIMITED, deployment(env=ENV, container=none))
+    assert (found.cpu_limit, found.memory_limit) == (None, None)
+    assert found.limits == {"now_limit": None, "now_pool": 5, "now_memory": None}
+    of_range = read(LIMITED.replace("500m", "0"), deployment(env=ENV))
+    assert (of_range.cpu_limit, of_range.added_limit) == (None, None)
+
+
 def test_a_plan_without_a_limit_is_warned_of_the_limit_range(tmp_path: Path) -> None:
     """Three pods of one worker that the load keeps 90 % busy: with 750m they could not carry it."""
     text = LIMITED + deployment(env=ENV, command='["unicorn"]')

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.facts import Fact
@@ -38,6 +38,7 @@ _QUANTITY: Final = re.compile(
 )
 _DECIMAL: Final = {unit: Fraction(1000**power) for power, unit in enumerate("kMGTPE", 1)}
 _BINARY: Final = {f"{unit}i": Fraction(1024**power) for power, unit in enumerate("KMGTPE", 1)}
+_Number = TypeVar("_Number", int, float)
 _FACTORS: Final = {"m": Fraction(1, 1000), **_DECIMAL, **_BINARY}
 
 
@@ -139,7 +140,7 @@ def _read(
     scaled = bool(known.maxima(one))
     rollout = rollout_of(one, pod, known, given, warnings)
     cpu_limit = _cpus(limits.at("limits", "cpu"))
-    added = next(_added_limits(resources, one.namespace), None)
+    added = _limiting(next(_added_limits(resources, one.namespace), None))
     return Present(
         name=one.name,
         kind=one.kind,
@@ -152,9 +153,9 @@ def _read(
         threads=inside,
         pool=_pool(container, given, warnings),
         cpu_request=_cpus(limits.at("requests", "cpu")) or cpu_limit,
-        cpu_limit=cpu_limit or added,
+        cpu_limit=_limiting(cpu_limit or added),
         memory_request=_bytes(limits.at("requests", "memory")),
-        memory_limit=_bytes(limits.at("limits", "memory")),
+        memory_limit=_limiting(_bytes(limits.at("limits", "memory"))),
         autoscaler=rollout.desired.source if scaled else None,
         added_limit=added,
         variables=_variables(container, kind, place),
@@ -261,6 +262,14 @@ def _cpus(place: Place) -> Fact[float] | None:
 
 def _bytes(place: Place) -> Fact[int] | None:
     return None if place.value is None else Fact(int(quantity(place)), place.source)
+
+
+def _limiting(limit: Fact[_Number] | None) -> Fact[_Number] | None:
+    """The limit; None for 0, which limits nothing.
+
+    Source: Kubernetes, kubelet/cm/helpers_linux.go (MilliCPUToQuota) and its container runtimes.
+    """
+    return limit if limit is not None and limit.value else None
 
 
 def quantity(place: Place) -> Fraction:
