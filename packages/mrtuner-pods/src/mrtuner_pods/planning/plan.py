@@ -244,7 +244,7 @@ def _server_connections(question: Question, reached: int) -> int | None:
         return None
     load = question.busy * question.work.database
     mean = question.service.mean * question.work.database
-    stretch = (1 + question.service.variation**2) / 2
+    stretch = (question.bursts**2 + question.service.variation**2) / 2
     count = int(load) + 1
     while wait_beyond(0.05, count, load, mean, stretch) > _POOLER_SHARE * question.target:
         count += 1
