@@ -210,7 +210,7 @@ class _Keys:
             if settled is None and value is not None:
                 settled = expanded(value, self._values(), one)
             if settled is None:
-                settled = (platform_arguments() | self.dockerfile.heading).get(name)
+                settled = {**platform_arguments(), **self.dockerfile.heading}.get(name)
             if settled is not None:
                 self.arguments[name] = settled
                 if self.builder == "buildkit":
