@@ -96,7 +96,7 @@ def _resources(application: Application) -> Iterator[str]:
     yield "          resources:"
     yield "            requests:"
     if request is not None:
-        yield "              # p95 of the CPU use in each second at the planned rate"
+        yield "              # p95 of the CPU use in each second as planned, at least its mean"
         yield f'              cpu: "{millicores(request)}"'
     if memory:
         yield f"              memory: {memory}"

@@ -138,7 +138,7 @@ def _cpu(told: PodsPlanDocument, missing: NotJudged | None) -> Iterator[tuple[st
         return
     yield (
         "CPU request",
-        f"{millicores(cpu.request)} a pod: p95 of the CPU use in each second; on average "
+        f"{millicores(cpu.request)} a pod: p95 of the CPU use in each second, at least its mean, "
         f"{millicores(cpu.mean)}",
     )
     limit = "none" if cpu.limit is None else millicores(cpu.limit)
