@@ -248,7 +248,7 @@ def test_a_file_system_that_shrinks_has_a_time_when_it_is_full(tmp_path: Path) -
         for minute in range(0, 121, 10):
             used = 12 * gb - minute * gb // 60
             shrinks = row("/data", 100 * gb, used, 0.9, "/dev/sda", True)
-            stays = row("/", 50 * gb, 20 * gb + minute % 20, 0.6, "/dev/sdb", False)
+            stays = row("/", 50 * gb, 20 * gb, 0.6, "/dev/sdb", False)
             writer.commit([batch(sample(source, 60 * minute, shrinks, stays))])
     with open_history(tmp_path) as history:
         begin = datetime.fromtimestamp(MIDNIGHT / SECOND, UTC)
@@ -260,3 +260,41 @@ def test_a_file_system_that_shrinks_has_a_time_when_it_is_full(tmp_path: Path) -
     assert first.full_in == pytest.approx(36_000, rel=1e-6)
     assert second.mount == "/"
     assert second.full_in is None or second.full_in > 10**9
+
+
+def test_a_file_system_that_stays_as_it_is_was_seen_all_the_time(tmp_path: Path) -> None:
+    """One falls from 40 to 30 GB in ten minutes and stays; one never changes; one is unmounted.
+
+    Of the 3,601 samples, one a minute, the first ten have 10, 9 … 1 GB more than the others. Their
+    covariance with the time [min] is (9 * 10 * 11 / 6 - 55 * 1800) / 3601 = -27.447, and the
+    variance of the time (3601² - 1) / 12 = 1,080,600. So it loses 2.53995e-5 GB a minute, and
+    30 GB last 1.18113e6 minutes. In the last ten hours nothing changes.
+    """
+    source = built_in()["filesystems"]
+    gb = 1_000_000_000
+    with Writer(tmp_path, [source]) as writer:
+        samples = []
+        for minute in range(3601):
+            rows = [
+                row("/data", 100 * gb, (40 - min(minute, 10)) * gb, 0.6, "/dev/sda", True),
+                row("/", 50 * gb, 20 * gb, 0.6, "/dev/sdb", False),
+            ]
+            if minute < 3000:
+                rows.append(row("/mnt", gb, gb - minute, 0.6, "/dev/sdc", False))
+            samples.append(sample(source, 60 * minute, *rows))
+        writer.commit([batch(*samples)])
+    begin = datetime.fromtimestamp(MIDNIGHT / SECOND, UTC)
+    end = begin + timedelta(minutes=3600, seconds=1)
+    with open_history(tmp_path) as history:
+        first, second = free_space(history, HistoryPeriod(instance="db:5432", begin=begin, end=end))
+        hours = HistoryPeriod(instance="db:5432", begin=end - timedelta(seconds=36_001), end=end)
+        later = free_space(history, hours)
+    assert (first.mount, first.free, first.seen) == ("/data", 30 * gb, 216_000)
+    assert first.full_in == pytest.approx(1.18113e6 * 60, rel=1e-5)
+    assert (second.mount, second.full_in, second.seen) == ("/", None, 216_000)
+    assert [
+        (one.mount, one.device, one.size, one.free, one.full_in, one.seen) for one in later
+    ] == [
+        ("/", "/dev/sdb", 50 * gb, 20 * gb, None, 36_000),
+        ("/data", "/dev/sda", 100 * gb, 30 * gb, None, 36_000),
+    ]
