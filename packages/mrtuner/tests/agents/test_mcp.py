@@ -202,9 +202,21 @@ def test_what_a_tool_does_not_know_is_refused_with_a_hint() -> None:
 
 
 def test_limits_of_a_host_that_was_not_recorded_are_unknown_and_not_fine(example: Path) -> None:
-    _, (answer,) = asked(Places(servers={}, history=example), ("limits", {"since": "3d"}))
+    """The server's own session is "", as `mrtuner mcp local` has it."""
+    places = Places(servers={"shop-prod": ""}, history=example)
+    _, (answer,) = asked(places, ("limits", {"since": "3d"}))
     assert answer.is_error
     assert "the host of shop-prod was not recorded" in text(answer)
+
+
+def test_limits_are_those_of_the_server_that_was_recorded(store: Path) -> None:
+    """The history has one server, which is not the one that is configured."""
+    _, (other,) = asked(Places(servers={"crm": ""}, history=store), ("limits", {}))
+    _, (none,) = asked(Places(servers={}, history=store), ("limits", {}))
+    assert other.is_error
+    assert "crm" in text(other)
+    assert none.is_error
+    assert "no server is named" in text(none)
 
 
 def test_a_query_that_writes_is_refused(store: Path) -> None:

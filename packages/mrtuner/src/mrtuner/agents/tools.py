@@ -192,8 +192,8 @@ def limits(places: Places, said: PeriodInputs) -> LimitsDocument:
     history, and the server, which is asked for its limits of today.
     """
     directory = places.recorded()
-    dsn = places.dsn(said.instance)[1] if places.servers else "local"
-    found = answers.limits(dsn, history=directory, instance=said.instance, since=said.since)
+    name, dsn = places.dsn(said.instance)
+    found = answers.limits(dsn or "local", history=directory, instance=name, since=said.since)
     return limits_document(found)
 
 
