@@ -82,8 +82,9 @@ def test_a_secret_that_an_older_recorder_stored_is_not_told(tmp_path: Path) -> N
         "anon.salt: (set, dc) → (set, db)",
         "archive_command: (set, 61) → (set, d0)",
     ]
-    rows = query("SELECT name, value FROM settings WHERE value LIKE '%hunter%'", tmp_path).rows
-    assert list(rows) == []
+    for table in ("settings", "copy_all_settings"):
+        asked = f"SELECT name, value FROM {table} WHERE value LIKE '%hunter%' -- of settings"
+        assert query(asked, tmp_path).rows == []
 
 
 def test_a_server_tells_when_it_read_its_files(new_cluster: NewCluster) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mrtuner.history.recording.source import Type
 from mrtuner.history.store import layout, parquet
 from mrtuner.history.store.layout import HOUR
+from mrtuner.postgres.secret_settings import shown_in_duckdb
 
 if TYPE_CHECKING:
     import sqlite3
@@ -83,17 +84,25 @@ class RecentRows:
             self.instances.append(instance)
         which = "all" if instance is None else self.instances.index(instance)
         name = f"copy_{which}_{source.name}"
-        kinds = layout.stored_columns(source)
         state, before = _state(db, source, files), self._states.get(name)
         query, parameters = _query(source, state.columns, instance)
         if before is None or not state.continues(before):
-            parquet.load(self.con, name, kinds, db, query, parameters)
+            self._load(name, source, db, query, parameters)
         elif before.last < state.last:
             new = (*parameters, before.last)
-            parquet.load(self.con, "new_rows", kinds, db, f"{query} AND rowid > ?", new)
+            self._load("new_rows", source, db, f"{query} AND rowid > ?", new)
             self.con.execute(f'INSERT INTO "{name}" FROM new_rows; DROP TABLE new_rows')
         self._states[name] = state
         return name
+
+    def _load(
+        self, table: str, source: Source, db: sqlite3.Connection, query: str,
+        parameters: Sequence[Any],
+    ) -> None:  # fmt: skip
+        parquet.load(self.con, table, layout.stored_columns(source), db, query, parameters)
+        if source.name == "settings":  # older recorders stored more, and a query can name a copy
+            rows = shown_in_duckdb(f'FROM "{table}"')
+            self.con.execute(f'CREATE OR REPLACE TABLE "{table}" AS {rows}')
 
     def counts(
         self, db: sqlite3.Connection, source: Source, where: str, files: Sequence[int]
