@@ -175,6 +175,24 @@ def test_averages_cover_what_was_recorded(tmp_path: Path) -> None:
     assert row["load"] == 0.5
 
 
+def test_a_statement_that_is_not_among_the_largest_is_shown_with_its_numbers(
+    tmp_path: Path,
+) -> None:
+    """Of 51 statements the first took 1 ms in its one call, the others longer. The list has 50."""
+    works = [
+        {"database": "shop", "role": "web", "query_id": n, "toplevel": True,
+         "calls": 1, "exec_ms": float(n)}
+        for n in range(1, 52)
+    ]  # fmt: skip
+    before = [work | {"calls": 0, "exec_ms": 0.0} for work in works]
+    directory = written(
+        tmp_path, [read("statements", TWO, *before), read("statements", TWO + 60, *works)]
+    )
+    assert len(rows(screen(directory, "statements"), "statements")) == 50
+    (one,) = rows(screen(directory, "statements", statement="1"), "statements")
+    assert (one["query_id"], one["calls"], one["seconds"]) == ("1", 1, 0.001)
+
+
 def test_where_nothing_is_older_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
     """The screen says so, instead of calling every statement new."""
     directory = written(tmp_path, [])

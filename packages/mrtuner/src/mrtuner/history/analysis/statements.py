@@ -41,8 +41,10 @@ class HistoryStatementChange:
     more_load: Annotated[float, Doc("sessions that it keeps busy, after minus before")]
 
 
-def statements(history: History, about: HistoryPeriod, top: int) -> tuple[HistoryStatement, ...]:
-    """The statements that took most time; without pg_stat_statements there are none."""
+def statements(
+    history: History, about: HistoryPeriod, top: int = _EVERY, *, query_id: int | None = None
+) -> tuple[HistoryStatement, ...]:
+    """The statements that took most time, or one of them; without pg_stat_statements none."""
     if not history.has("statements"):
         return ()
     counted, parameters = counted_in(
@@ -50,6 +52,7 @@ def statements(history: History, about: HistoryPeriod, top: int) -> tuple[Histor
         "query_id, database, role, calls, exec_ms, rows, blocks_read, temp_blocks_read, "
         "temp_blocks_written, wal_bytes",
     )  # fmt: skip
+    one = "" if query_id is None else f"AND c.query_id = {int(query_id)}"
     rows = history.rows(
         f"""SELECT s.query_id, t.text, s.database, s.role, s.calls, s.ms / 1000 AS seconds, s.rows,
                    s.blocks_read, s.temp_blocks, s.wal_bytes
@@ -58,7 +61,7 @@ def statements(history: History, about: HistoryPeriod, top: int) -> tuple[Histor
                          sum(c.blocks_read) AS blocks_read,
                          sum(c.temp_blocks_read) + sum(c.temp_blocks_written) AS temp_blocks,
                          sum(c.wal_bytes) AS wal_bytes
-                  FROM ({counted}) AS c WHERE c.calls IS NOT NULL
+                  FROM ({counted}) AS c WHERE c.calls IS NOT NULL {one}
                   GROUP BY c.query_id, c.database, c.role
                   ORDER BY sum(c.exec_ms) DESC, c.query_id LIMIT {int(top)}) AS s
             LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
@@ -96,7 +99,7 @@ def statement_changes(
 
     Statements are the same if their texts are: identifiers may differ after an upgrade.
     """
-    works = [_by_text(statements(history, one, _EVERY)) for one in (before, after)]
+    works = [_by_text(statements(history, one)) for one in (before, after)]
     covered = [seconds_of(history, one, "statements") for one in (before, after)]
     changed = [
         HistoryStatementChange(

@@ -41,10 +41,9 @@ _TIMING: Final = "track_io_timing"
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
-    works = statements(view.history, view.about, _TOP)
-    covered = seconds_of(view.history, view.about, "statements") if works else None
     if view.statement is not None:
-        return _one(view, view.statement, [_row(work, covered) for work in works])
+        return _one(view, view.statement)
+    works = statements(view.history, view.about, _TOP)
     busy = view.split("statements", rate("exec_ms", scale=_SECOND), "query_id")
     texts = {
         str(work.query_id): cut(" ".join((work.text or str(work.query_id)).split()), 60)
@@ -59,7 +58,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     )  # fmt: skip
     table = Table(
         name="statements", title="Statements", columns=_COLUMNS, missing=_MISSING,
-        rows=[_row(work, covered) for work in works],
+        rows=_rows(view, works),
     )  # fmt: skip
     return [chart], [table]
 
@@ -75,6 +74,11 @@ def _apart(series: Sequence[ChartLine], texts: dict[str, str]) -> Sequence[Chart
     ]
 
 
+def _rows(view: View, works: Sequence[HistoryStatement]) -> Sequence[dict[str, Any]]:
+    covered = seconds_of(view.history, view.about, "statements") if works else None
+    return [_row(work, covered) for work in works]
+
+
 def _row(work: HistoryStatement, covered: float | None) -> dict[str, Any]:
     return {name: getattr(work, name) for name, _, _ in _COLUMNS if hasattr(work, name)} | {
         # Beyond 2⁵³ a number loses digits in a browser.
@@ -84,9 +88,7 @@ def _row(work: HistoryStatement, covered: float | None) -> dict[str, Any]:
     }
 
 
-def _one(
-    view: View, query: int, works: Sequence[dict[str, Any]]
-) -> tuple[Sequence[Chart], Sequence[Table]]:
+def _one(view: View, query: int) -> tuple[Sequence[Chart], Sequence[Table]]:
     where = f"query_id = {int(query)}"
     charts = [
         Chart(name=name, title=title, unit=unit, missing=_MISSING,
@@ -101,7 +103,7 @@ def _one(
         )
     ]  # fmt: skip
     charts.insert(1, _mean(view, where))
-    rows = [work for work in works if work["query_id"] == str(query)]
+    rows = _rows(view, statements(view.history, view.about, query_id=query))
     plans = [
         {"shape": one.shape, "executions": one.executions, "first": one.first.timestamp(),
          "mean": one.ms * _SECOND / one.executions, "last": one.last.timestamp()}
