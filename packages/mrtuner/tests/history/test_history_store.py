@@ -473,6 +473,17 @@ def test_names_with_every_nuisance_come_back_as_they_were(writer: Writer) -> Non
     assert sorted(one[0] for one in rows(writer.directory, sql)) == sorted(names)
 
 
+def test_rows_of_a_clock_that_was_ahead_stay_until_their_hour_is_over(writer: Writer) -> None:
+    """Sampled at 12:00 by a clock that was two hours ahead; now it is 10:00:30."""
+    at = 12 * 3600
+    writer.commit([batch(sample(SOURCE, at, row("mail", 100, 1.0, 3)))])
+    assert compaction.move_to_parquet(writer, MIDNIGHT + 36_030 * SECOND, hourly=True) == 0
+    assert rows(writer.directory, DONE) == [("mail", None, 3, None)]
+    # One row of the queue, and one that says when it was sampled.
+    assert compaction.move_to_parquet(writer, MIDNIGHT + (at + 3600) * SECOND, hourly=True) == 2
+    assert rows(writer.directory, DONE) == [("mail", None, 3, None)]
+
+
 def test_numbers_come_back_to_the_last_digit(writer: Writer) -> None:
     """The rows are new in the second sample, so their growth is counted from zero."""
     writer.commit([batch(sample(SOURCE, 0, row("none", 0, 0.0, 0)))])

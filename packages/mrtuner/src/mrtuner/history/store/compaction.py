@@ -89,7 +89,7 @@ def _move(writer: Writer, source: Source, begin: int, end: int) -> int:
     with writer.transaction():
         _enlist(writer, files)
         writer.db.execute(f"DELETE FROM {table} WHERE {those}", bounds)
-    return files[0].rows
+    return files[0].rows if files else 0  # None: the clock was ahead, so all are of later today.
 
 
 def queries_of(
