@@ -18,6 +18,7 @@ from mrtuner.history.analysis.busiest_day import busiest_days
 from mrtuner.history.analysis.period import HistoryPeriod
 from mrtuner.history.reading import open_history
 from mrtuner.history.recorded.host_metrics import STEP, WAITING, host_metrics
+from mrtuner.history.recording.sampler import Identity, Row
 from mrtuner.history.recording.source import built_in
 from mrtuner.history.store.writer import Batch, Writer
 from mrtuner.limits import confirmation
@@ -179,6 +180,42 @@ def test_the_busiest_day_of_a_table_is_that_in_which_most_rows_died(tmp_path: Pa
     assert day.seconds == 24 * HOUR
     assert day.updated == 10 * 10_000 + 14 * 100
     assert (day.inserted, day.deleted) == (0, 0)
+
+
+def test_what_was_not_recorded_of_the_busiest_day_is_no_time(tmp_path: Path) -> None:
+    """A server that runs from 8 to 18 each day: a row is updated each second, for ten hours."""
+
+    def days() -> Iterator[Batch]:
+        for day in range(3):
+            started = Identity(version_num=180000, started=f"day {day}", system="1", standby=False)
+            for hour in range(8, 19):
+                row = of_source(
+                    "tables", database="app", schema="public", name="t", relation=1, inserted=0,
+                    updated=HOUR * (hour - 8), hot_updated=0, deleted=0, vacuums=0, live=1000,
+                )  # fmt: skip
+                taken = sample(built_in()["tables"], (24 * day + hour) * HOUR, row)
+                yield batch(taken, identity=started)
+
+    with open_history(written(tmp_path, *days())) as history:
+        (day,) = busiest_days(history, period(72)).values()
+    assert (day.seconds, day.updated) == (10 * HOUR, 10 * HOUR)
+
+
+def test_the_quiet_hours_after_the_only_changes_of_a_record_count(tmp_path: Path) -> None:
+    """3,600 rows are updated in the first hour of two days, and then none."""
+
+    def row(updated: int) -> Row:
+        return of_source(
+            "tables", database="app", schema="public", name="t", relation=1, inserted=0,
+            updated=updated, hot_updated=0, deleted=0, vacuums=0, live=1000,
+        )  # fmt: skip
+
+    tables = built_in()["tables"]
+    batches = (batch(sample(tables, hour * HOUR, row(HOUR if hour else 0))) for hour in range(49))
+    with open_history(written(tmp_path, *batches)) as history:
+        (day,) = busiest_days(history, period(72)).values()
+    # The first hour of the record is only that in which it begins.
+    assert (day.seconds, day.updated) == (23 * HOUR, HOUR)
 
 
 def test_vacuum_uses_the_busiest_day(embedded: Cluster, tmp_path: Path) -> None:
