@@ -193,6 +193,32 @@ def test_a_statement_that_is_not_among_the_largest_is_shown_with_its_numbers(
     assert (one["query_id"], one["calls"], one["seconds"]) == ("1", 1, 0.001)
 
 
+def missing(of: ScreenAnswer) -> dict[str, str | None]:
+    """What is said of each chart and table that is empty."""
+    return {one.name: one.missing for one in (*of.charts, *of.tables) if one.missing}
+
+
+def test_in_a_gap_no_other_reason_is_told_than_that_nothing_was_recorded(tmp_path: Path) -> None:
+    directory = written(tmp_path, [])
+    gap = {"from": "2026-11-23T05:00", "to": "2026-11-23T06:00"}
+    for name in ("io", "connections", "replication", "moment"):
+        told = missing(screen(directory, name, **gap))
+        assert set(told.values()) == {"not recorded in this period"}, name
+    assert missing(screen(directory, "io"))["reads"] == "PostgreSQL counts this since version 16"
+    assert missing(screen(directory, "moment"))["sessions"] == "no session was active"
+    told = missing(screen(directory, "connections"))
+    assert told["blocked"] == "no session was seen waiting for a lock"
+
+
+def test_samples_of_sessions_that_are_gone_are_unknown(tmp_path: Path) -> None:
+    """The last sample is eight days later; those of sessions are kept for seven."""
+    directory = written(tmp_path, [read("connections", TWO + 8 * 86_400, {"clients": 1})])
+    gone = "unknown: each sample of sessions is kept for 7 days"
+    told = missing(screen(directory, "connections"))
+    assert (told["blocked"], told["oldest"]) == (gone, gone)
+    assert missing(screen(directory, "moment", process="77"))["sessions"] == gone
+
+
 def test_where_nothing_is_older_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
     """The screen says so, instead of calling every statement new."""
     directory = written(tmp_path, [])

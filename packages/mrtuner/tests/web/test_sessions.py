@@ -96,6 +96,17 @@ def record(directory: Path, *samples: Sequence[Mapping[str, Any]]) -> None:
             ])  # fmt: skip
 
 
+def test_samples_of_a_process_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    """A row a second for 501 seconds; 500 are listed."""
+    record(tmp_path, *[[{"pid": 77}]] * 501)
+    tenth = {"from": "2026-11-23T02:20", "to": "2026-11-23T02:30", "process": "77"}
+    (table,) = screen(tmp_path, "moment", **tenth).tables
+    assert len(table.rows) == 500
+    assert table.title == "Process 77, each sample: the first 500 of 501"
+    (table,) = screen(tmp_path, "moment", **MINUTE, process="77").tables
+    assert table.title == "Process 77, each sample"
+
+
 def test_those_that_wait_beyond_what_was_asked_are_counted(tmp_path: Path) -> None:
     """Three in one sample and one in another: three at once."""
     first: dict[str, Any] = {"pid": 1, "wait_type": "Lock", "blocked_by": "9"}

@@ -13,6 +13,8 @@ from mrtuner.history.analysis.period import IN_PERIOD
 from mrtuner.history.reading import History
 from mrtuner.web.screens.screen import Table
 
+#: Said if there is no queue.
+NOBODY: Final = "no session was seen waiting for a lock"
 #: The process number of pg_blocking_pids for a transaction that is prepared.
 _PREPARED: Final = "0"
 #: Of times in which the same sessions waited, so many are looked at: those of the longest queues.
@@ -85,11 +87,11 @@ class _Place:
         return set(self.behind).union(*(one._all() for one in self.behind.values()))
 
 
-def blocking(history: History, about: Mapping[str, Any]) -> Table:
+def blocking(history: History, about: Mapping[str, Any], *, missing: str = NOBODY) -> Table:
     """Return the table `blocked`: the queues of a period, the longest first, as trees.
 
     `about` is the period as the parameters of a query. Rows as sampled are needed, which are kept
-    for a shorter time than their summary.
+    for a shorter time than their summary: `missing` says why there are none.
     """
     known = history.has("sessions")
     left = _unasked(history, about) if known else 0
@@ -97,7 +99,7 @@ def blocking(history: History, about: Mapping[str, Any]) -> Table:
     return Table(
         name="blocked", title=f"Who blocks whom, the longest queue first{more}", columns=_COLUMNS,
         rows=_rows(history, about) if known else [],
-        missing="no session was seen waiting for a lock",
+        missing=missing,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from mrtuner.history.analysis.period import IN_PERIOD
 from mrtuner.history.analysis.series import Kind, Measure, rate
 from mrtuner.history.recording.log.errors import SEVERITIES
-from mrtuner.web.screens.blocking import blocking
+from mrtuner.web.screens.blocking import NOBODY, blocking
 from mrtuner.web.screens.screen import DATABASE, Chart, Screen, Table, View, highest
 
 _MOST: Final = 200
@@ -26,6 +26,7 @@ _KINDS: Final = {
     "deadlocks": "deadlocks", "cancelled statements": "cancelled",
     "sessions refused, too many": "refused",
 }  # fmt: skip
+_SINCE: Final = "PostgreSQL counts this since version 14"
 _NO_LOG: Final = "the recorder does not run on the server's machine, or may not read its log"
 _PER_MINUTE: Final = 60.0
 _SECOND: Final = 0.001  # from ms
@@ -52,12 +53,12 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         ),
         Chart(
             name="churn", title="Sessions begun", unit="/min", stacked=True,
-            missing="PostgreSQL counts this since version 14",
+            missing=view.unless_unrecorded(_SINCE),
             series=view.split("databases", rate("sessions", scale=_PER_MINUTE), DATABASE),
         ),
         Chart(
             name="time", title="How sessions spent their time", unit="sessions", stacked=True,
-            missing="PostgreSQL counts this since version 14",
+            missing=view.unless_unrecorded(_SINCE),
             help="The rest of the time of all sessions was spent idle. Counted "
                  "when a statement or transaction ends.",
             series=view.lines("databases", {
@@ -73,20 +74,25 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         ),
         Chart(
             name="log", title="Errors in the log, by severity", unit="/min", stacked=True,
-            missing=_NO_LOG, series=view.lines("log_errors", _per_minute(SEVERITIES)),
+            missing=view.unless_unrecorded(_NO_LOG),
+            series=view.lines("log_errors", _per_minute(SEVERITIES)),
         ),
         _deadlocks_and_refusals(view),
     ]  # fmt: skip
     return charts, [
-        blocking(view.history, view.grid.parameters),
-        Table(name="oldest", title="Oldest transactions", columns=_OLDEST, rows=_oldest(view)),
+        blocking(view.history, view.grid.parameters, missing=view.unless_gone(NOBODY)),
+        Table(
+            name="oldest", title="Oldest transactions", columns=_OLDEST, rows=_oldest(view),
+            missing=view.unless_gone("no transaction was seen open"),
+        ),
     ]  # fmt: skip
 
 
 def _deadlocks_and_refusals(view: View) -> Chart:
     return Chart(
         name="log_kinds", title="Deadlocks, cancelled and refused, in the log", unit="/min",
-        missing=_NO_LOG, series=view.lines("log_errors", _per_minute(_KINDS)),
+        missing=view.unless_unrecorded(_NO_LOG),
+        series=view.lines("log_errors", _per_minute(_KINDS)),
     )  # fmt: skip
 
 

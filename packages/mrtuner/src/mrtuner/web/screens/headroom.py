@@ -59,7 +59,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             help="Each moment is divided by the limit of that moment.",
             series=[one.series for one in shares], limits=[("limit", 1.0)],
         ),
-        *_of_host(lines, limits),
+        *_of_host(view, lines, limits),
         Chart(
             name="connections", title="Sessions of clients", unit="sessions",
             series=known(
@@ -83,7 +83,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         Table(
             name="filesystems", title="Free space, the first to be full first", columns=_FREE,
             rows=[asdict(one) for one in free_space(view.history, view.about)],
-            missing="recorded only on the server's own host",
+            missing=view.unless_unrecorded("recorded only on the server's own host"),
         ),
     ]  # fmt: skip
 
@@ -91,11 +91,13 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
 # Ceilings in the charts.
 
 
-def _of_host(lines: Mapping[str, Sequence[ChartLine]], found: Sequence[Limits]) -> list[Chart]:
+def _of_host(
+    view: View, lines: Mapping[str, Sequence[ChartLine]], found: Sequence[Limits]
+) -> list[Chart]:
     return [
         Chart(
             name=one.name, title=one.title, unit=one.unit, stacked=one.stacked, help=one.help,
-            missing=one.missing, series=lines.get(one.name, ()),
+            missing=view.unless_unrecorded(one.missing), series=lines.get(one.name, ()),
             **_ceilings(found, one.resources, one.scale),
         )
         for one in HOST_CHARTS

@@ -10,7 +10,7 @@ from mrtuner.history.analysis.series import Kind, Measure, rate, ratio
 from mrtuner.web.screens.screen import DATABASE, Chart, Screen, Table, View, known
 
 _BY: Final = "backend_type || ', ' || context"
-_MISSING: Final = "PostgreSQL counts this since version 16"
+_SINCE: Final = "PostgreSQL counts this since version 16"
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
@@ -23,16 +23,17 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             name="reads", title="Read from outside shared_buffers", unit="bytes/s", stacked=True,
             help="By kind of process and context. What the page cache of the kernel holds counts "
                  "as read, too.",
-            series=bytes_of["reads"], missing=_MISSING,
+            series=bytes_of["reads"], missing=view.unless_unrecorded(_SINCE),
         ),
         Chart(
             name="writes", title="Written and extended", unit="bytes/s", stacked=True,
             help="If client backends write, they had to make room themselves.",
-            series=bytes_of["writes"], missing=_MISSING,
+            series=bytes_of["writes"], missing=view.unless_unrecorded(_SINCE),
         ),
         _cache_hits(view),
         Chart(
-            name="requests", title="Requests to the disk", unit="/s", missing=ELSEWHERE,
+            name="requests", title="Requests to the disk", unit="/s",
+            missing=view.unless_unrecorded(ELSEWHERE),
             series=known(view.lines("host", {
                 "reads": rate("disk_reads"), "writes": rate("disk_writes"),
             })) or view.lines("cloudwatch", {
@@ -40,7 +41,8 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             }),
         ),
         Chart(
-            name="latency", title="Time of a request to the disk", unit="s", missing=ELSEWHERE,
+            name="latency", title="Time of a request to the disk", unit="s",
+            missing=view.unless_unrecorded(ELSEWHERE),
             series=known(view.lines("host", {
                 "read": ratio("disk_read_time", "disk_reads"),
                 "write": ratio("disk_write_time", "disk_writes"),

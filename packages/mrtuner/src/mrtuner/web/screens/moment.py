@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import Any, Final
 
 from mrtuner.history.analysis.active_sessions import WAIT_EVENT, beats_by_minute, busiest_minute
-from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, minute_of
 from mrtuner.history.analysis.series import Kind, Measure
 from mrtuner.history.store.summaries import AT_WORK
 from mrtuner.web.screens.blocking import blocking
-from mrtuner.web.screens.screen import Chart, Screen, Table, View
+from mrtuner.web.screens.screen import NOT_RECORDED, Chart, Screen, Table, View
 
 _MOST: Final = 500
 _COLUMNS: Final = (
@@ -81,17 +81,21 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     if view.process is not None:
         return [chart], [
             Table(
-                name="sessions", title=f"Process {view.process}, each sample", columns=_COLUMNS,
-                rows=rows, missing=f"process {view.process} is in no sample of this period",
+                name="sessions", title=_each(f"Process {view.process}", rows), columns=_COLUMNS,
+                rows=rows,
+                missing=view.unless_gone(f"process {view.process} is in no sample of this period"),
             )
         ]  # fmt: skip
     if rows:
         return [chart], _tables(view, about, title, rows)
     # Sampled rows are kept for a shorter time than the summary of each minute.
+    whole = replace(about, begin=minute_of(about.begin))
+    beats = sum(beats_by_minute(view.history, whole).values()) if view.has("sessions") else 0
     return [chart], [
         Table(
             name="sessions", title=f"{title}, summed up by minute", columns=_SUMMARY,
-            rows=_summed(view, about), missing="no session was active",
+            rows=_summed(view, whole, beats) if beats else (),
+            missing="no session was active" if beats else NOT_RECORDED,
         )
     ]  # fmt: skip
 
@@ -107,13 +111,20 @@ def _tables(
             missing="no session of a client was at work",
         ),
         blocking(view.history, about.parameters),
-        Table(name="sessions", title=f"{title}, each sample", columns=_COLUMNS, rows=rows),
+        Table(name="sessions", title=_each(title, rows), columns=_COLUMNS, rows=rows),
         Table(
             name="background", title="Background processes", columns=_BACKGROUND_COLUMNS,
             rows=_grouped(view, about, _BACKGROUND, "s.backend_type"),
         ),
     ]  # fmt: skip
     return [one for one in tables if one.rows or one.name == "groups"]
+
+
+def _each(title: str, rows: Sequence[dict[str, Any]]) -> str:
+    """Return the title of a table with each sample, which says how many it leaves out."""
+    of_all = rows[0]["of_all"] if rows else 0
+    left_out = f": the first {len(rows):,} of {of_all:,}" if of_all > len(rows) else ""
+    return f"{title}, each sample{left_out}"
 
 
 def _grouped(view: View, about: HistoryPeriod, where: str, by: str) -> Sequence[dict[str, Any]]:
@@ -162,7 +173,7 @@ def _sampled(view: View, about: HistoryPeriod) -> Sequence[dict[str, Any]]:
         f"""SELECT s.time, s.pid::VARCHAR AS pid, s.state, s.query_id::VARCHAR AS query_id, t.text,
                    {_WAIT} AS wait,
                    s.statement_seconds, s.transaction_seconds, s.blocked_by, s.database, s.role,
-                   s.application, s.backend_type
+                   s.application, s.backend_type, count(*) OVER () AS of_all
             FROM sessions AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id
             WHERE {IN_PERIOD}{process}
             ORDER BY {_BACKGROUND}, s.time, s.pid LIMIT {_MOST}""",
@@ -170,14 +181,8 @@ def _sampled(view: View, about: HistoryPeriod) -> Sequence[dict[str, Any]]:
     )  # fmt: skip
 
 
-def _summed(view: View, about: HistoryPeriod) -> Sequence[dict[str, Any]]:
-    """Return the active sessions of whole minutes, on average over the samples."""
-    if not view.has("sessions"):
-        return ()
-    whole = replace(about, begin=about.begin.replace(second=0, microsecond=0))
-    beats = sum(beats_by_minute(view.history, whole).values())
-    if not beats:
-        return ()
+def _summed(view: View, whole: HistoryPeriod, beats: int) -> Sequence[dict[str, Any]]:
+    """Return the active sessions of whole minutes, on average over so many samples."""
     return view.history.rows(
         f"""SELECT sum(s.samples) / {int(beats)} AS sessions, {WAIT_EVENT} AS wait, s.state,
                    s.query_id::VARCHAR AS query_id, any_value(t.text) AS text, s.database, s.role,

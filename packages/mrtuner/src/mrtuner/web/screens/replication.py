@@ -40,21 +40,22 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     lags = view.splits(
         "replication", {name: Measure(Kind.LAST, name) for name, _, _ in _LAGS}, _STANDBY
     )
+    none, no_slot = view.unless_unrecorded(_NONE), view.unless_unrecorded(_NO_SLOT)
     return [
         *(
-            Chart(name=name, title=title, unit=unit, series=lags[name], missing=_NONE)
+            Chart(name=name, title=title, unit=unit, series=lags[name], missing=none)
             for name, title, unit in _LAGS
         ),
         Chart(
             name="slots", title="WAL kept for slots", unit="bytes",
-            missing=_NO_SLOT,
+            missing=no_slot,
             series=view.split("slots", Measure(Kind.LAST, "retained"), "name"),
         ),
     ], [
         Table(name="receivers", title="Receivers of WAL at the end of the period",
-              columns=_RECEIVERS, rows=_receivers(view), missing=_NONE),
+              columns=_RECEIVERS, rows=_receivers(view), missing=none),
         Table(name="slots", title="Replication slots at the end of the period", columns=_SLOTS,
-              rows=_slots(view), missing=_NO_SLOT),
+              rows=_slots(view), missing=no_slot),
     ]  # fmt: skip
 
 

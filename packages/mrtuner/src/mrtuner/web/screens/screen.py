@@ -6,12 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod
+from mrtuner.history.analysis.coverage import recorded
+from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, as_sampled
 from mrtuner.history.analysis.series import ChartLine, Grid, Measure, lines, splits
 from mrtuner.history.reading import History
 
 #: Over at most this long [s], what is seldom is counted by minute.
 _SHORT: Final = 3600.0
+_DAY: Final = 86_400.0
 #: SQL for the name of a row of the source `databases`: one is of no database.
 DATABASE: Final = "coalesce(database, 'shared objects')"
 #: Shown if a source has no rows in the period, or none in the store.
@@ -73,6 +75,19 @@ class View:
 
     def has(self, source: str) -> bool:
         return self.history.has(source)
+
+    def unless_unrecorded(self, reason: str) -> str:
+        """Return why nothing is shown: `reason`, if anything was recorded in the period."""
+        key = "recorded", self.about
+        found = self.history.once(key, lambda: recorded(self.history, self.about))
+        return NOT_RECORDED if found is None else reason
+
+    def unless_gone(self, reason: str) -> str:
+        """Return why no sample of sessions is shown: they are kept for a shorter time than sums."""
+        if self.has("sessions") and not as_sampled(self.history, "sessions", self.about):
+            days = self.history.source("sessions").keep / _DAY
+            return f"unknown: each sample of sessions is kept for {days:.0f} days"
+        return self.unless_unrecorded(reason)
 
     def latest(
         self, source: str, keys: Mapping[str, str], columns: Sequence[str]

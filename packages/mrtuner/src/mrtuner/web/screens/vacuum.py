@@ -123,7 +123,8 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
                   row["kind"] == "index" and row["bloat"] is not None for row in bloat
               ) else _UNKNOWN_BLOAT),
         Table(name="work", title="Vacuums and other maintenance, the latest first",
-              columns=_WORK, rows=_work(view, there), missing="none was seen running"),
+              columns=_WORK, rows=_work(view, there),
+              missing=view.unless_unrecorded("none was seen running")),
     ]  # fmt: skip
 
 
