@@ -26,6 +26,9 @@ from mrtuner import answers
 from mrtuner.agents.server import NOTICE, server
 from mrtuner.agents.tools import TOOLS, Places, paged
 from mrtuner.history.analysis.gaps import HistoryGap
+from mrtuner.history.recording.source import built_in
+from mrtuner.history.store import compaction
+from mrtuner.history.store.writer import Writer
 from mrtuner.postgres.cluster import Cluster
 from node_packages import node_packages
 from servers import counted, sql
@@ -282,6 +285,21 @@ def test_views_and_their_columns_are_told(store: Path) -> None:
     assert columns.structured_content["answer"]["columns"] == ["column", "type", "unit", "what"]
     assert "time" in {row[0] for row in columns.structured_content["answer"]["rows"]}
     assert unknown.is_error
+
+
+def test_an_agent_is_told_which_files_a_query_leaves_out(tmp_path: Path) -> None:
+    """One file of `connections` is cut short, so nothing is known of that time."""
+    story(tmp_path)
+    with Writer(tmp_path, built_in().values()) as writer:
+        compaction.move_to_parquet(writer, time.time_ns() // 1000, everything=True)
+    (file,) = (tmp_path / "lake" / "connections").rglob("*.parquet")
+    file.write_bytes(file.read_bytes()[:100])
+    query = {"sql": "SELECT count(*) AS n FROM connections"}
+    _, (told,) = asked(Places(servers={}, history=tmp_path), ("history_query", query))
+    answer = told.structured_content["answer"]
+    assert answer["rows"] == [[0]]
+    (damaged,) = answer["damaged"]
+    assert file.name in damaged
 
 
 def test_a_machine_that_is_described_needs_no_server() -> None:

@@ -213,14 +213,14 @@ def history_query(places: Places, said: QueryInputs) -> HistoryRows:
     """
     wanted = said.after + said.most + 1  # one more tells whether there is a next part
     found = answers.query(said.sql, places.recorded(), part=Part(rows=wanted))
-    return HistoryRows(columns=found.columns, rows=found.rows)
+    return HistoryRows(columns=found.columns, rows=found.rows, damaged=found.damaged)
 
 
 @tool("Views of the history", ("rows",))
 def history_views(places: Places, said: ViewsInputs) -> HistoryRows:
     """List the views that `history_query` can read, or the columns of one, with their units."""
     found = answers.history_views(said.view, places.recorded())
-    return HistoryRows(columns=found.columns, rows=found.rows)
+    return HistoryRows(columns=found.columns, rows=found.rows, damaged=found.damaged)
 
 
 @tool("How long a client hangs")

@@ -99,6 +99,7 @@ class HistoryRows(Document, tag="mrtuner.history.rows/1"):
 
     columns: Annotated[list[str], Doc("names")]
     rows: Annotated[list[list[Any]], Doc("values; times as text in UTC")]
+    damaged: Annotated[tuple[str, ...], Doc("files that were left out, with the reason")]
 
 
 class HistoryView(Struct):

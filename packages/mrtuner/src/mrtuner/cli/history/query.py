@@ -44,7 +44,7 @@ def command(
     found = query(sql, directory)
     for damaged in found.damaged:
         terminal.print_note(f"left out: {damaged}")
-    told = as_builtins(HistoryRows(columns=found.columns, rows=found.rows))
+    told = as_builtins(HistoryRows(columns=found.columns, rows=found.rows, damaged=found.damaged))
     if form == "json":
         terminal.deliver(terminal.as_json(told), output)
     elif form == "csv":

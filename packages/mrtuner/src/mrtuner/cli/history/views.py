@@ -27,5 +27,5 @@ def command(view: str | None, directory: Path | None, as_json: bool) -> None:
     from mrtuner.history.text import row_lines
 
     found = history_views(view, directory)
-    told = HistoryRows(columns=found.columns, rows=found.rows)
+    told = HistoryRows(columns=found.columns, rows=found.rows, damaged=found.damaged)
     terminal.answer(told, row_lines(told.columns, told.rows), as_json)
