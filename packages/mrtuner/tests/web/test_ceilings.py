@@ -215,6 +215,22 @@ def test_a_host_has_its_declared_ceilings_and_the_levels_that_were_learnt(
     }
 
 
+def test_of_two_ceilings_at_the_level_that_was_reached_neither_is_listed_again(
+    tmp_path: Path,
+) -> None:
+    """The control group and the volume allow 330 requests a second each."""
+    ceilings = of_program("ceilings", CEILINGS)
+    alike = [Row(values=("iops", part, 330.0, "", ""), reset=None) for part in ("cgroup", "volume")]
+    with Writer(tmp_path, [*built_in().values(), ceilings]) as writer:
+        writer.commit([batch(sample(ceilings, 0, *alike), instance=HOSTILE)])
+        writer.commit(list(host_samples(5400)))
+    with serving_here(tmp_path) as viewer:
+        found = rows(viewer.screen("headroom", "since=90min"), "ceilings")
+    assert {one["ceiling"]: one["reached"] for one in found} == {
+        "cgroup iops, or volume iops": "330 IOPS", "server connections": None,
+    }  # fmt: skip
+
+
 def test_a_learnt_ceiling_counts_while_it_held_the_load_down(of_host: tuple[str, Viewer]) -> None:
     """90 requests a second, then 330; a declared limit of 330 holds all the time."""
     kind, viewer = of_host

@@ -123,7 +123,9 @@ def _reached_first(parts: Sequence[LimitsDocument]) -> Iterator[dict[str, Any]]:
             key = (row["ceiling"], row["value"]) if "value" in row else len(rows)
             rows[key] = _together(rows[key], row) if key in rows else row
     yield from sorted(rows.values(), key=lambda row: -row["seconds"])
-    reached = {row["ceiling"] for row in rows.values()}
+    reached = {
+        name for told in parts for one in told.pegged for name in (_name(one), *one.others)
+    }  # fmt: skip
     for ceiling in parts[-1].ceilings:
         if ceiling.name not in reached:
             yield _ceiling(ceiling.name, ceiling)
