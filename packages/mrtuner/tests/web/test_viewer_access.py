@@ -148,6 +148,10 @@ def test_one_client_cannot_lock_the_others_out(recorded: Path) -> None:
         made_up = [tried(f"198.51.100.{n}, 203.0.113.99", "wrong") for n in range(6)]
         assert made_up == [403] * 5 + [429]
         assert [tried(f"2001:db8::{n:x}", "wrong") for n in range(3, 7)] == [403] * 3 + [429]
+        # Some proxies add the port, which differs with each connection, or write IPv4 as IPv6.
+        with_port = [tried(f"198.18.0.1:{port}", "wrong") for port in range(50_000, 50_006)]
+        assert with_port == [403] * 5 + [429]
+        assert {tried(f"::ffff:198.18.1.{n}", "wrong") for n in range(10)} == {403}
         assert tried("192.0.2.1", PASSWORD) == 303
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 import secrets
 import threading
 import time
@@ -35,6 +36,7 @@ _HOURS: Final = 12
 _ATTEMPTS: Final = 5
 #: The network that one client of IPv6 usually has to itself [bits].
 _PREFIX: Final = 64
+_WITH_PORT: Final = re.compile(r"([0-9.]+|\[.+\]):[0-9]+")
 _MINUTE: Final = 60.0
 _SHORTEST: Final = 12
 _LONGEST_BODY: Final = 4096
@@ -153,16 +155,23 @@ class SignedAccess(Access):
 
 
 def client_of(address: str) -> str:
-    """Return what counts as one client: an address, or a network of IPv6.
+    """Return what counts as one client: an address, or a network of IPv6. Proxies may add ports.
 
-    >>> client_of("192.0.2.7"), client_of("2001:db8::7"), client_of("2001:db8::8")
+    >>> client_of("192.0.2.7"), client_of("2001:db8::7"), client_of("[2001:db8::8]:443")
     ('192.0.2.7', '2001:db8::/64', '2001:db8::/64')
+    >>> client_of("::ffff:192.0.2.7"), client_of("192.0.2.7:51234")
+    ('192.0.2.7', '192.0.2.7')
     """
+    with_port = _WITH_PORT.fullmatch(address)
     try:
-        found = ip_address(address)
+        found = ip_address(with_port[1].strip("[]") if with_port else address)
     except ValueError:
         return address
-    return address if found.version == 4 else str(ip_network((found, _PREFIX), strict=False))
+    if found.version == 4:
+        return str(found)
+    if found.ipv4_mapped:
+        return str(found.ipv4_mapped)
+    return str(ip_network((found, _PREFIX), strict=False))
 
 
 class TooManyAttempts(Exception):
