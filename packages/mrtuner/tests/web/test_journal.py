@@ -228,6 +228,28 @@ def test_a_parameter_group_that_mrtuner_attached_leads_to_its_entry(
     assert entry["undo"] == (f"rdstune undo shop-prod --region eu-central-1 --journal {state}")
 
 
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("db:5432/my db", r"""'host=db port=5432 dbname='"'"'my db'"'"''"""),
+        ("/run/pg:5432/a:1/b", "'host=/run/pg port=5432 dbname=a:1/b'"),
+        ("::1:5432/app", "'host=::1 port=5432 dbname=app'"),
+    ],
+)
+def test_the_command_that_undoes_a_change_names_any_database(
+    state: Path, store: Path, address: str, words: str
+) -> None:
+    made = change(
+        server=f"16384 in {SYSTEM}", address=address, method="storage parameters",
+        system_identifier=None, file=None,
+    )  # fmt: skip
+    written(HALF_PAST, made, State.VERIFIED)
+    with serving_here(store) as viewer:
+        screen = viewer.screen("changes", f"{HOUR}&change=1")
+    entry = {row["what"]: row["value"] for row in rows(screen, "entry")}
+    assert entry["undo"] == f"mrtuner vacuum undo {words} --journal {state}"
+
+
 def test_an_undone_change_says_so_and_a_later_one_comes_first(state: Path, store: Path) -> None:
     first = written(HALF_PAST, change(), State.VERIFIED)
     second = written(HALF_PAST, change(), State.VERIFIED)

@@ -7,6 +7,7 @@ wrote.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ _SOON: Final = timedelta(minutes=15)
 _LOOKED_UP: Final = frozenset({"setting", "restart", "rds", "machine"})
 #: The only fact of a machine that MrTuner changes.
 _GROUP: Final = "parameter_group"
+#: host:port, or host:port/database of what is in one; the host may be a socket directory.
+_ADDRESS: Final = re.compile(r"(.+?):([0-9]+)(?:/(.*))?", re.S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,16 +213,17 @@ def _undo(found: Made, made: Sequence[Made]) -> str:
 
 
 def _undo_words(change: Change) -> list[str]:
+    from psycopg.conninfo import make_conninfo
+
     own = os.environ.get("MRTUNER_STATE_DIR")
     journal = ["--journal", str(Path(own).absolute())] if own else []
     if change.group is not None:
         return [
             "rdstune", "undo", change.group.identifier, "--region", change.group.region, *journal
         ]  # fmt: skip
-    # host:port, or host:port/database for storage parameters; the host may be a socket directory.
-    host, _, rest = change.address.rpartition(":")
-    port, _, database = rest.partition("/")
-    dsn = f"host={host} port={port} dbname={database or 'postgres'}"
+    place = _ADDRESS.fullmatch(change.address)
+    host, port, database = place.groups() if place else (change.address, None, None)
+    dsn = make_conninfo(host=host, port=port, dbname=database or "postgres")
     if change.method == "storage parameters":
         return ["mrtuner", "vacuum", "undo", dsn, *journal]
     if change.method == "role settings":
