@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -194,6 +194,18 @@ def test_the_period_ends_with_the_last_sample(history: History) -> None:
     found = periods.period(history, None, since=600)
     assert (found.instance, found.seconds) == (INSTANCE, 600.0)
     assert found.end == TWO + timedelta(minutes=59, seconds=59)
+
+
+@pytest.mark.parametrize("zone", [timezone(timedelta(hours=1)), None])
+def test_the_end_of_a_period_may_be_in_any_time_zone(
+    history: History, zone: timezone | None
+) -> None:
+    """The hour begins at 03:00 in Berlin, an hour ahead of UTC. Without a zone, it is UTC."""
+    until = datetime(2026, 11, 23, 2 if zone is None else 3, 40, tzinfo=zone)
+    found = periods.period(history, INSTANCE, since=600, until=until)
+    half_past = datetime(2026, 11, 23, 2, 30, tzinfo=UTC)
+    assert (found.begin, found.end) == (half_past, half_past + timedelta(minutes=10))
+    assert found.parameters["end"] == datetime(2026, 11, 23, 2, 40)
 
 
 def test_an_instance_that_is_not_there_is_named(history: History) -> None:

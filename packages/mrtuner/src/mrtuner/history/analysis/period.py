@@ -50,6 +50,8 @@ def period(
 ) -> HistoryPeriod:
     """The last `since` seconds of an instance up to `until`, or up to its last sample.
 
+    `until` may be in any time zone; without one it is in UTC, as the period is.
+
     Raises:
         UsageError: there is no such instance, or there are several and none is named.
     """
@@ -66,7 +68,8 @@ def period(
         last = history.last_sample(instance)
         if last is None:
             raise UsageError(f"{instance} has no samples that recent", "Give a longer --since.")
-        until = last.replace(tzinfo=UTC)
+        until = last
+    until = until.astimezone(UTC) if until.tzinfo else until.replace(tzinfo=UTC)
     return HistoryPeriod(instance=instance, begin=until - timedelta(seconds=since), end=until)
 
 
