@@ -301,18 +301,19 @@ HOSTILE = [
 
 
 def test_names_and_texts_are_shown_and_never_run(browser: Any, tmp_path: Path) -> None:
+    """Identifiers of statements may be negative, and are saved as they are."""
     source = built_in()["statements"]
+    texts = dict(enumerate(HOSTILE, start=-1))
     rows = [
         of_source("statements", database=text, role=text, query_id=n, toplevel=True, calls=1)
-        for n, text in enumerate(HOSTILE)
+        for n, text in texts.items()
     ]
     later = [
         of_source("statements", database=text, role=text, query_id=n, toplevel=True, calls=9,
                   exec_ms=1000.0)
-        for n, text in enumerate(HOSTILE)
+        for n, text in texts.items()
     ]  # fmt: skip
     with Writer(tmp_path, built_in().values()) as writer:
-        texts = dict(enumerate(HOSTILE))
         writer.commit([batch(sample(source, 7200, *rows), instance="a&<b>", texts=texts)])
         writer.commit([batch(sample(source, 7260, *later), instance="a&<b>", texts=texts)])
     with serving_here(tmp_path) as viewer, opened(browser, viewer.address, DESK) as tab:
@@ -326,6 +327,8 @@ def test_names_and_texts_are_shown_and_never_run(browser: Any, tmp_path: Path) -
             page.click("section.table .bar button")
         saved = Path(saving.value.path()).read_text(encoding="utf-8")
         assert "'=cmd|" in saved
+        identifiers = {line.rpartition(",")[2] for line in saved.splitlines()[1:]}
+        assert identifiers == {str(n) for n in texts}
 
 
 def test_an_empty_store_says_how_to_fill_it(browser: Any, tmp_path: Path) -> None:

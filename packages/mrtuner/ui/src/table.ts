@@ -167,11 +167,11 @@ function iso(cell: Cell): Cell {
   return typeof cell === "number" ? `${day(cell)}T${clock(cell)}Z` : cell;
 }
 
-/** A CSV cell; text that a spreadsheet would run as a formula gets an apostrophe. */
+/** A CSV cell; text that a spreadsheet would run as a formula gets an apostrophe. An identifier may be negative. */
 function quoted(cell: Cell): string {
   if (cell === null) return "";
   if (typeof cell !== "string") return String(cell);
-  const safe = /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell;
+  const safe = /^[=+\-@\t\r]/.test(cell) && !/^-\d+$/.test(cell) ? `'${cell}` : cell;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 

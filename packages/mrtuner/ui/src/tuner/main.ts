@@ -144,7 +144,7 @@ async function answer(): Promise<void> {
     show(outcome);
     result.dataset["of"] = new URLSearchParams(question).toString();
   } catch (error) {
-    failed(error);
+    if (number === asked) failed(error);
   }
 }
 
