@@ -99,6 +99,36 @@ def test_a_table_is_listed_with_its_bloat_and_the_vacuums_that_were_seen(tmp_pat
     assert (work["first"], work["seconds"], work["done"]) == (found.begin + 600, 120, 0.48)
 
 
+def test_each_run_of_a_process_is_listed_and_one_from_before_has_no_beginning(
+    tmp_path: Path,
+) -> None:
+    """Process 77 vacuums one table at 02:10 and 02:30, each for 20 s, and then at once another.
+
+    Process 78 was at work before 02:00, and was last seen at 02:00:10.
+    """
+    one = {"pid": 77, "command": "VACUUM", "database": "shop", "relation": 1, "total": 100}
+    old = {"pid": 78, "command": "ANALYZE", "database": "shop", "relation": 2, "total": 100}
+
+    def at(second: int, done: int, of: dict[str, Any]) -> SourceSample:
+        return read("progress", TWO + second, of | {"phase": "scanning heap", "done": done})
+
+    directory = written(tmp_path, [
+        at(-10, 10, old), at(0, 20, old), at(10, 30, old), read("progress", TWO + 20),
+        at(600, 10, one), at(610, 20, one), at(620, 30, one), read("progress", TWO + 630),
+        at(1800, 10, one), at(1820, 30, one), at(1830, 10, one | {"relation": 3}),
+        at(1840, 20, one | {"relation": 3}), read("progress", TWO + 1850),
+    ])  # fmt: skip
+    found = screen(directory, "vacuum")
+    begin = found.begin
+    work = rows(found, "work")
+    assert [(row["pid"], row["first"], row["seconds"], row["done"]) for row in work] == [
+        ("77", begin + 1830, 10, 0.2), ("77", begin + 1800, 20, 0.3),
+        ("77", begin + 600, 20, 0.3), ("78", None, 10, 0.3),
+    ]  # fmt: skip
+    (table,) = [one for one in found.tables if one.name == "work"]
+    assert "those without a beginning began before this period" in table.title
+
+
 def test_a_bloated_table_is_listed_though_many_others_have_more_dead_rows(tmp_path: Path) -> None:
     """A table that autovacuum has cleaned has no dead rows, but still all of its bloat."""
     many = [

@@ -9,6 +9,7 @@ from typing import Any, Final
 from mrtuner.history.analysis.incidents.samples import LATE
 from mrtuner.history.analysis.period import IN_PERIOD
 from mrtuner.history.analysis.series import ChartLine, Kind, Measure, rate
+from mrtuner.history.store.layout import last_value
 from mrtuner.units import PAGE
 from mrtuner.web.screens.screen import Chart, Screen, Table, View
 
@@ -58,6 +59,8 @@ _WORK: Final = (
     ("done", "Done", "share"),
     ("pid", "Process", "text"),
 )
+#: What a process works at; without a phase it has ended.
+_RUN: Final = ("database", "relation", "phase")
 
 
 def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
@@ -109,6 +112,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     there = _tables(view, bloat)
     forgotten = _forgotten(view)
     largest = _largest(view, there, forgotten)
+    work = _work(view, there)
     title = "Tables"
     if any(row["live"] is None for row in largest):
         title += (
@@ -122,8 +126,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
               rows=_indexes(bloat), missing=_NO_BLOAT if any(
                   row["kind"] == "index" and row["bloat"] is not None for row in bloat
               ) else _UNKNOWN_BLOAT),
-        Table(name="work", title="Vacuums and other maintenance, the latest first",
-              columns=_WORK, rows=_work(view, there),
+        Table(name="work", title=_titled(work), columns=_WORK, rows=work,
               missing=view.unless_unrecorded("none was seen running")),
     ]  # fmt: skip
 
@@ -239,21 +242,53 @@ def _indexes(bloat: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
 
 
 def _work(view: View, there: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """Return the commands seen running: when, for how long, and how far they got."""
+    """Return the commands seen running: when, for how long, and how far they got.
+
+    A process may do the same again: each run ends with a row without a phase, or with another
+    table. It is unknown when one began that was running before the period.
+    """
     if not view.has("progress"):
         return ()
     names = {(row["database"], row["relation"]): row["table"] for row in there}
+    before = view.history.latest(
+        f"""SELECT pid::VARCHAR, command, {", ".join(map(last_value, _RUN))}
+            FROM progress WHERE {IN_PERIOD} GROUP BY pid, command""",
+        "progress", 2, instance=view.about.instance, end=view.grid.parameters["begin"],
+    )  # fmt: skip
+    running = {tuple(run) for *run, phase in before if phase is not None}
     found = view.history.rows(
-        f"""SELECT pid::VARCHAR AS pid, command, database, relation, min(time) AS first,
-                   date_diff('second', min(time), max(time)) AS seconds,
+        f"""WITH marked AS (
+                SELECT *, CASE WHEN lag(phase) OVER w IS NOT NULL
+                                AND lag(database) OVER w IS NOT DISTINCT FROM database
+                                AND lag(relation) OVER w IS NOT DISTINCT FROM relation
+                               THEN 0 ELSE 1 END AS begins, row_number() OVER w AS place
+                FROM progress WHERE {IN_PERIOD}
+                WINDOW w AS (PARTITION BY pid, command ORDER BY time)),
+            numbered AS (
+                SELECT *, sum(begins) OVER (PARTITION BY pid, command ORDER BY time) AS run
+                FROM marked)
+            SELECT n.pid::VARCHAR AS pid, command, database, relation, min(time) AS first,
+                   min(place) AS place, date_diff('second', min(time), max(time)) AS seconds,
                    arg_max(phase, time) AS phase,
                    arg_max({{'share': done / nullif(total, 0)}}, time).share AS done
-            FROM progress WHERE {IN_PERIOD} AND phase IS NOT NULL
-            GROUP BY progress.pid, command, database, relation
-            ORDER BY first DESC, progress.pid LIMIT {_MOST}""",
+            FROM numbered AS n WHERE phase IS NOT NULL
+            GROUP BY n.pid, command, database, relation, run
+            ORDER BY first DESC, n.pid LIMIT {_MOST}""",
         view.grid.parameters, inside=True,
     )  # fmt: skip
-    return [row | {"table": names.get((row["database"], row["relation"]))} for row in found]
+    for row in found:
+        run = row["pid"], row["command"], row["database"], row["relation"]
+        row["table"] = names.get(run[2:])
+        if row["place"] == 1 and run in running:
+            row["first"] = None
+    return found
+
+
+def _titled(work: Sequence[dict[str, Any]]) -> str:
+    title = "Vacuums and other maintenance, the latest first"
+    if any(row["first"] is None for row in work):
+        title += ": those without a beginning began before this period, and took longer"
+    return title
 
 
 def _identity(row: dict[str, Any]) -> tuple[Any, ...]:
