@@ -65,7 +65,7 @@ def test_a_parquet_file_with_other_bytes_is_left_out_and_named(store: Path, part
     overwrite(first, *((8, size // 3) if part == "data" else (size - 120, size - 20)))
     with open_history(store) as history:
         assert history.damaged == ()
-        found = history.rows("SELECT time, count(DISTINCT queue) AS n FROM queue GROUP BY 1")
+        found = history.rows("SELECT time, count(DISTINCT Queue) AS n FROM Queue GROUP BY 1")
         assert [one["n"] for one in found] == [50, 50]
         assert len(history.damaged) == 1
         assert history.damaged[0].endswith(f"{first.name} has changed since it was written")

@@ -521,6 +521,13 @@ def test_a_query_reads_the_history_and_nothing_else(writer: Writer, tmp_path: Pa
             assert history.rows("SELECT * FROM queue")
 
 
+def test_a_view_is_found_by_its_name_in_capitals(writer: Writer) -> None:
+    """As in PostgreSQL, names in SQL are the same in any case."""
+    writer.commit([batch(sample(SOURCE, 0, row("mail", 1, 0.0, 3)))])
+    assert rows(writer.directory, "SELECT Waiting FROM QUEUE") == [(3,)]
+    assert rows(writer.directory, "SELECT count(*) FROM Queue_By_Hour") == [(1,)]
+
+
 def test_status_names_what_is_late(writer: Writer) -> None:
     writer.commit([batch(sample(SOURCE, 0, row("mail", 1, 0.0, 0)))])
     begin = MIDNIGHT / SECOND

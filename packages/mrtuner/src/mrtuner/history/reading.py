@@ -389,7 +389,7 @@ class History:
 
         Called only when a query has failed, since it reads the files from end to end.
         """
-        words = set(WORD.findall(sql))
+        words = set(WORD.findall(sql.lower()))
         words |= {one.of for one in summaries.SUMMARIES if one.view in words}
         broken = {
             file: "has changed since it was written" for file in self.files

@@ -148,7 +148,7 @@ class Views:
 
     def provide(self, history: History, sql: str) -> None:
         """Create the views that a query names, and bring the tables below them up to date."""
-        words = set(_NAME.findall(sql))
+        words = {word.lower() for word in _NAME.findall(sql)}
         for source in history.sources:
             named = words.intersection(summaries.views_of(source))
             if named:
