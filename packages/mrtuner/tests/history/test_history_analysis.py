@@ -179,10 +179,10 @@ def test_two_periods_are_compared_statement_by_statement(history: History) -> No
 def test_the_peaks_are_those_of_the_busiest_quarter_of_an_hour(history: History) -> None:
     """By hand: 10 busy minutes of 16 MB/s and 5 others of 1 MB/s; 10 requested checkpoints."""
     found = peaks(history, period(0, 60))
-    assert found.activity.window == 900
-    assert found.activity.wal_bytes == 600 * 16 * MB + 300 * MB
-    assert found.activity.checkpoints_requested == 10
-    assert found.activity.peak_sessions == 20
+    assert found.window == 900
+    assert found.wal_bytes == 600 * 16 * MB + 300 * MB
+    assert found.checkpoints_requested == 10
+    assert found.peak_sessions == 20
 
 
 def test_a_history_that_is_too_short_has_no_peaks(history: History) -> None:

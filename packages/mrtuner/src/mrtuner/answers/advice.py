@@ -91,10 +91,10 @@ def _remembered(
     with remembered(directory, instance, since=REMEMBERED) as (history, about):
         if dsn is None:
             return of_record(history, about, given)
-        found = peaks(history, about)
+        busiest = peaks(history, about)
     said = replace(flags(**given), seen=Seen.RECORDED)
     with connect(dsn) as connection:
-        return tune_connected(connection, said, found.activity)
+        return tune_connected(connection, said, busiest)
 
 
 def of_record(history: History, about: HistoryPeriod, given: MachineInputs) -> Tuning:

@@ -37,7 +37,7 @@ class HostChart:
 SOURCES: Final = ("host", "cloudwatch")
 
 
-def _average(of: str, *, scale: float = 1.0) -> Measure:
+def average(of: str, *, scale: float = 1.0) -> Measure:
     return Measure(Kind.AVERAGE, of, scale=scale)
 
 
@@ -45,14 +45,14 @@ HOST_CHARTS: Final = (
     HostChart(
         name="iops", title="Requests to the disk", unit="/s", stacked=True,
         host={"writes": rate("disk_writes"), "reads": rate("disk_reads")},
-        cloudwatch={"writes": _average("write_iops"), "reads": _average("read_iops")},
+        cloudwatch={"writes": average("write_iops"), "reads": average("read_iops")},
         resources=frozenset({Resource.IOPS, Resource.READ_IOPS, Resource.WRITE_IOPS}),
     ),
     HostChart(
         name="throughput", title="Throughput of the disk", unit="bytes/s", stacked=True,
         host={"written": rate("disk_written_bytes"), "read": rate("disk_read_bytes")},
         cloudwatch={
-            "written": _average("write_throughput"), "read": _average("read_throughput"),
+            "written": average("write_throughput"), "read": average("read_throughput"),
         },
         resources=frozenset({
             Resource.THROUGHPUT, Resource.READ_THROUGHPUT, Resource.WRITE_THROUGHPUT,
@@ -61,13 +61,13 @@ HOST_CHARTS: Final = (
     HostChart(
         name="network", title="Network", unit="bytes/s",
         host={"received": rate("received_bytes"), "sent": rate("sent_bytes")},
-        cloudwatch={"received": _average("received"), "sent": _average("sent")},
+        cloudwatch={"received": average("received"), "sent": average("sent")},
         resources=frozenset({Resource.NETWORK_IN, Resource.NETWORK_OUT}),
     ),
     HostChart(
         name="cpu", title="CPU", unit="share", scale=0.01,
         host={"used": ratio(CPU_USED, CPU_ALL)},
-        cloudwatch={"used": _average("cpu", scale=0.01)},
+        cloudwatch={"used": average("cpu", scale=0.01)},
         resources=frozenset({Resource.CPU}),
     ),
     HostChart(

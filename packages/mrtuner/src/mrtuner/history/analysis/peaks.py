@@ -5,7 +5,6 @@ Averages since a reset hide bursts, and bursts are what max_wal_size and work_me
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -21,17 +20,8 @@ WINDOW: Final = 900
 _COVERED: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peaks:
-    """Each counter in its own busiest window of a period."""
-
-    activity: Activity
-    begin: datetime
-    end: datetime
-
-
-def peaks(history: History, about: HistoryPeriod) -> Peaks:
-    """Return each counter's growth in the window where it grew most.
+def peaks(history: History, about: HistoryPeriod) -> Activity:
+    """Return the growth of each counter in its own busiest window of a period.
 
     Checkpoints are counted in the window with most WAL, timed and requested ones alike.
 
@@ -54,27 +44,23 @@ def peaks(history: History, about: HistoryPeriod) -> Peaks:
         "WHERE instance = $instance AND time >= $begin AND time < $end",
         about.parameters,
     )
-    return Peaks(
-        activity=Activity(
-            window=float(WINDOW),
-            wal_bytes=_bytes(busiest["bytes"]),
-            wal_buffers_full=_highest(wal, "buffers_full"),
-            checkpoints_timed=near.get("timed"),
-            checkpoints_requested=near.get("requested"),
-            clean_stops=_highest(checkpoints, "clean_stops"),
-            background_writes=_sum(near.get("buffers_written"), near.get("buffers_cleaned")),
-            backend_writes=None,
-            temp_files=highest["temp_files"],
-            temp_bytes=_bytes(highest["temp_bytes"]),
-            commits=highest["commits"],
-            active_ms=highest["active_ms"],
-            parallel_planned=highest["parallel_planned"],
-            parallel_launched=highest["parallel_launched"],
-            peak_sessions=sessions["clients"],
-            peak_active=sessions["active"],
-        ),
-        begin=about.begin,
-        end=about.end,
+    return Activity(
+        window=float(WINDOW),
+        wal_bytes=_bytes(busiest["bytes"]),
+        wal_buffers_full=_highest(wal, "buffers_full"),
+        checkpoints_timed=near.get("timed"),
+        checkpoints_requested=near.get("requested"),
+        clean_stops=_highest(checkpoints, "clean_stops"),
+        background_writes=_sum(near.get("buffers_written"), near.get("buffers_cleaned")),
+        backend_writes=None,
+        temp_files=highest["temp_files"],
+        temp_bytes=_bytes(highest["temp_bytes"]),
+        commits=highest["commits"],
+        active_ms=highest["active_ms"],
+        parallel_planned=highest["parallel_planned"],
+        parallel_launched=highest["parallel_launched"],
+        peak_sessions=sessions["clients"],
+        peak_active=sessions["active"],
     )
 
 

@@ -132,7 +132,7 @@ def _server(history: History, about: HistoryPeriod, known: Facts) -> Server | No
         return None
     missing = list(_not_recorded())
     try:
-        activity = peaks(history, about).activity
+        activity = peaks(history, about)
     except UsageError as error:
         missing.append(Missing("peaks", error.message, hint=error.hint))
         activity = _NOTHING

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mrtuner.answers.host_charts import ELSEWHERE
-from mrtuner.history.analysis.series import Kind, Measure, rate, ratio
+from mrtuner.answers.host_charts import ELSEWHERE, average
+from mrtuner.history.analysis.series import rate, ratio
 from mrtuner.web.screens.screen import DATABASE, Chart, Screen, Table, View, known
 
 _BY: Final = "backend_type || ', ' || context"
@@ -37,7 +37,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             series=known(view.lines("host", {
                 "reads": rate("disk_reads"), "writes": rate("disk_writes"),
             })) or view.lines("cloudwatch", {
-                "reads": _average("read_iops"), "writes": _average("write_iops"),
+                "reads": average("read_iops"), "writes": average("write_iops"),
             }),
         ),
         Chart(
@@ -47,7 +47,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
                 "read": ratio("disk_read_time", "disk_reads"),
                 "write": ratio("disk_write_time", "disk_writes"),
             })) or view.lines("cloudwatch", {
-                "read": _average("read_latency"), "write": _average("write_latency"),
+                "read": average("read_latency"), "write": average("write_latency"),
             }),
         ),
         Chart(
@@ -56,10 +56,6 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
             series=view.split("databases", rate("temp_bytes"), DATABASE),
         ),
     ], []  # fmt: skip
-
-
-def _average(of: str) -> Measure:
-    return Measure(Kind.AVERAGE, of)
 
 
 def _cache_hits(view: View) -> Chart:
