@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ from typing import Any
 import pytest
 from conftest import NewCluster
 from history_story import CHEAP, DEAR, INSTANCE, story
-from served import DESK, HOUR, in_a_browser, opened, serving_here
+from served import DESK, HOUR, PATIENCE, in_a_browser, opened, serving_here
 
 from mrtuner.postgres.cluster import Cluster
 from servers import sql
@@ -80,6 +83,27 @@ def test_what_cannot_be_planned_is_refused_with_the_reason(
         assert "--config" in (hint or "")
         (member,) = json.loads(viewer.get("api/fleet")[2])["instances"]
         assert member["plans"] is False
+
+
+def test_a_server_that_does_not_answer_keeps_no_screen_waiting(tmp_path: Path) -> None:
+    """Two plans are waited for: as many as there are requests that read the store at a time."""
+    story(tmp_path)
+    with (
+        ThreadPoolExecutor(2) as threads,
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        ExitStack() as connected,
+    ):
+        silent.settimeout(PATIENCE / 1000)
+        dsn = f"host=127.0.0.1 port={silent.getsockname()[1]} sslmode=disable"
+        with serving_here(tmp_path, servers={INSTANCE: dsn}) as viewer:
+            plans = [threads.submit(viewer.get, f"{ASKED}{CHEAP}", **HERE) for _ in range(2)]
+            for _ in plans:
+                connected.enter_context(silent.accept()[0])
+            assert viewer.screen("wal")["charts"]
+            assert not any(one.done() for one in plans)
+            connected.close()
+            silent.close()
+            assert [one.result()[0] for one in plans] == [400, 400]
 
 
 @in_a_browser

@@ -87,11 +87,15 @@ def app(
         return _answered(shared, request, lambda h, given: screen_answer(h, name, given))
 
     def plan(request: Request) -> Response:
-        from mrtuner.web.plans import plan_answer
+        from mrtuner.web.plans import asked_statement, plan_answer
 
         if not own(request):
             return error_answer(403, "the request came from another site", "Open the page itself.")
-        return _answered(shared, request, lambda h, given: plan_answer(h, known, given))
+        if len(request.url.query) > _LONGEST_QUERY:
+            return _too_long()
+        with shared.lent() as history:
+            asked = asked_statement(history, known, dict(request.query_params))
+        return _as_json(plan_answer(asked))  # Others have the store while a server is waited for.
 
     def tune(request: Request) -> Response:
         if len(request.url.query) > _LONGEST_QUERY:
@@ -194,16 +198,19 @@ def _answered(
     store: SharedHistory, request: Request, ask: Callable[[Any, Mapping[str, str]], Any]
 ) -> Response:
     """Return what `ask` answers about the store, as JSON. Runs in a thread."""
-    import msgspec
-    from starlette.responses import Response
-
     if len(request.url.query) > _LONGEST_QUERY:
         return _too_long()
     with store.lent() as history:
-        answer = ask(history, dict(request.query_params))
-        body = msgspec.json.encode(answer)
+        return _as_json(ask(history, dict(request.query_params)))
+
+
+def _as_json(answer: Any) -> Response:
+    import msgspec
+    from starlette.responses import Response
+
     return Response(
-        body, status_code=400 if isinstance(answer, dict) and "error" in answer else 200,
+        msgspec.json.encode(answer),
+        status_code=400 if isinstance(answer, dict) and "error" in answer else 200,
         media_type="application/json", headers={"Cache-Control": "no-store"},
     )  # fmt: skip
 
