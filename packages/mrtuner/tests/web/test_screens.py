@@ -223,9 +223,10 @@ def test_a_statement_that_is_not_among_the_largest_is_shown_with_its_numbers(
     assert (one["query_id"], one["calls"], one["seconds"]) == ("1", 1, 0.001)
 
 
-def missing(of: ScreenAnswer) -> dict[str, str | None]:
+def missing(of: ScreenAnswer) -> dict[str, str]:
     """What is said of each chart and table that is empty."""
-    return {one.name: one.missing for one in (*of.charts, *of.tables) if one.missing}
+    charts = {one.name: one.missing for one in of.charts if one.missing}
+    return charts | {one.name: one.missing for one in of.tables if one.missing}
 
 
 def test_in_a_gap_no_other_reason_is_told_than_that_nothing_was_recorded(tmp_path: Path) -> None:
