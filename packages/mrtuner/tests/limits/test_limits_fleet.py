@@ -9,7 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import command_line
 from json_schemas import assert_valid
@@ -24,7 +26,11 @@ from rdstune.lab import Lab
 
 #: The example from 7:30 on: half an hour of calm, then the day at 213 MB/s.
 FROM, POINTS = 7 * 60 + 30, 180
-SHOWN = ("ReadThroughput", "WriteThroughput", "ReadIOPS", "WriteIOPS", "DiskQueueDepth")
+SHOWN = (
+    "ReadThroughput", "WriteThroughput", "ReadIOPS", "WriteIOPS", "DiskQueueDepth",
+    "CPUUtilization", "NetworkReceiveThroughput", "NetworkTransmitThroughput",
+    "DatabaseConnections",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -65,15 +71,17 @@ def make_aurora(name: str) -> None:
     )  # fmt: skip
 
 
-def measure(name: str, began: datetime) -> None:
-    told = simulated_week()
-    for metric in SHOWN:
+def measure(name: str, began: datetime, **more: NDArray[np.float64]) -> None:
+    told = {
+        metric: simulated_week().metrics[metric][FROM : FROM + POINTS] for metric in SHOWN
+    } | more
+    for metric, values in told.items():
         data = [
             {
                 "MetricName": metric,
                 "Dimensions": [{"Name": "DBInstanceIdentifier", "Value": name}],
                 "Timestamp": began + timedelta(minutes=minute),
-                "Value": float(told.metrics[metric][FROM + minute]),
+                "Value": float(values[minute]),
             }
             for minute in range(POINTS)
         ]
@@ -100,13 +108,14 @@ def asked(lab: Lab) -> list[str]:
 
 
 def test_a_fleet_is_judged_from_two_calls(three: Lab, began: datetime) -> None:
-    """Three instances with eight metrics each fit into one call of 500."""
+    """Three instances with 13 metrics each fit into one call of 500."""
     now = datetime.now(UTC)
     rows = {row.instance: row for row in fleet(instances(Account()), began, now, Account())}
     assert asked(three) == ["DescribeDBInstances", "GetMetricData"]
     (at,) = rows["slow"].pegged
     assert at.ceiling == "instance throughput, before December 2019"
     assert at.level == pytest.approx(213e6, rel=0.01)
+    assert rows["slow"].unjudged == ()
     assert rows["new"].unknown == "CloudWatch has no data for new in that period"
     told = fleet_document(list(rows.values()), began, now)
     assert told.instances[-1].instance == "new"
@@ -114,6 +123,18 @@ def test_a_fleet_is_judged_from_two_calls(three: Lab, began: datetime) -> None:
     assert any("instance throughput, before December 2019" in line for line in text)
     assert any(line.startswith("2 of 3 instances reached a limit") for line in text)
     assert text[0] == "not judged: 1 x CloudWatch has no data for new in that period"
+
+
+def test_an_instance_of_a_fleet_is_judged_by_its_network_too(lab: Lab, began: datetime) -> None:
+    """A db.r5.2xlarge sustains 2.5 Gbps: 312.5 MB/s; half of the time it sends just that."""
+    make("sends")
+    random = np.random.default_rng(2)
+    sent = 60e6 * random.lognormal(0, 0.2, POINTS)
+    sent[POINTS // 2 :] = 312.5e6 * random.normal(1, 0.001, POINTS // 2)
+    calm = {metric: random.lognormal(4, 0.3, POINTS) for metric in SHOWN[:5]}
+    measure("sends", began, NetworkTransmitThroughput=sent, **calm)
+    (row,) = fleet(instances(Account()), began, datetime.now(UTC), Account())
+    assert [one.ceiling for one in row.pegged] == ["instance network out"]
 
 
 def test_the_command_lists_them_and_a_check_ends_with_3(three: Lab) -> None:
@@ -136,14 +157,14 @@ def test_some_may_be_named(lab: Lab) -> None:
 
 
 def test_no_more_goes_into_a_call_than_cloudwatch_takes(lab: Lab, began: datetime) -> None:
-    """62 instances of eight metrics are 496 queries, so 130 need three calls."""
+    """38 instances of 13 metrics are 494 queries, so 130 need four calls."""
     make("one")
     (one,) = instances(Account())
     many = [replace(one, identifier=f"i{n}", resource_id=f"db-{n}") for n in range(130)]
     lab.forget_calls()
     found = list(fetch_all(many, began, datetime.now(UTC), Account(), metrics=METRICS))
     assert len(found) == 130
-    assert asked(lab) == ["GetMetricData"] * 3
+    assert asked(lab) == ["GetMetricData"] * 4
 
 
 def test_days_of_a_fleet_serve_a_fleet_but_not_one_instance_with_more_metrics(

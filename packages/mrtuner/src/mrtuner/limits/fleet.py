@@ -19,21 +19,19 @@ from mrtuner.described import Doc
 from mrtuner.errors import MrTunerError
 from mrtuner.facts import Missing
 from mrtuner.limits.assess import limits
+from mrtuner.limits.burst_balances import BALANCE_OF
 from mrtuner.limits.ceilings import Resource
+from mrtuner.limits.levels import PARTS
 from mrtuner.limits.metrics.fetch import Fetched, fetch_all
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Pegged
 
-#: Enough to distinguish ceilings from even jobs; a single instance gets all of `series.UNITS`.
+#: What every ceiling is judged by, and enough to distinguish it from an even job; a single instance
+#: gets all of `series.UNITS`.
 METRICS: Final = (
-    "ReadThroughput",
-    "WriteThroughput",
-    "ReadIOPS",
-    "WriteIOPS",
+    *(metric for parts in PARTS.values() for metric in parts),
+    *BALANCE_OF.values(),
     "DiskQueueDepth",
-    "CPUUtilization",
-    "EBSByteBalance%",
-    "DatabaseConnections",
 )
 #: Returns the max_connections of a class, and its source.
 Connections = Callable[[str], tuple[int, str] | None]
