@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mrtuner.errors import BadValue, UsageError
-from mrtuner.limits import limits
+from mrtuner.limits import Resource, limits
 from mrtuner.limits.metrics.metric_units import WrongUnit
 from mrtuner.limits.metrics.read import read
 
@@ -239,8 +239,43 @@ def test_reads_without_writes_are_not_judged_and_that_is_said(tmp_path: Path) ->
     assert [(one.name, one.why) for one in found.unjudged] == [
         ("throughput", "WriteThroughput missing"),
         ("iops", "WriteIOPS missing"),
+        ("network in", "NetworkReceiveThroughput missing"),
+        ("network out", "NetworkTransmitThroughput missing"),
+        ("connections", "DatabaseConnections missing"),
     ]
-    assert found.verdict.endswith("throughput and iops could not be judged")
+    assert found.verdict.endswith(
+        "throughput, iops, network in, network out and connections could not be judged"
+    )
+
+
+@pytest.mark.parametrize(
+    ("even", "odd", "iops", "cpu"),
+    [
+        (
+            "1e7,5e6,,,40", "1e7,5e6,,,40",
+            "ReadIOPS, WriteIOPS missing", None,
+        ),
+        (
+            "1e7,5e6,900,,40", "1e7,5e6,,300,",
+            "fewer than 120 points have ReadIOPS and WriteIOPS",
+            "fewer than 120 points have CPUUtilization",
+        ),
+    ],
+    ids=["empty", "never in the same minute"],
+)  # fmt: skip
+def test_columns_with_too_few_values_are_not_judged(
+    tmp_path: Path, even: str, odd: str, iops: str, cpu: str | None
+) -> None:
+    """Of 200 minutes every second one has a CPUUtilization: 100."""
+    path = table(tmp_path, header=f"{HEADER},CPUUtilization", row=even)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[2::2] = [line.replace(even, odd) for line in lines[2::2]]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    found = limits(path, class_name="db.r5.2xlarge")
+    why = {one.name: one.why for one in found.unjudged}
+    assert (why["iops"], why.get("cpu")) == (iops, cpu)
+    assert "throughput" not in why
+    assert (Resource.CPU in found.needs) is (cpu is None)  # a class needs as many vCPUs without it
 
 
 def test_nothing_to_judge_at_all_is_refused(tmp_path: Path) -> None:

@@ -154,6 +154,13 @@ def test_all_cpus_in_use_are_no_limit_that_somebody_set() -> None:
     ]
 
 
+def test_what_sql_does_not_show_is_not_judged() -> None:
+    """Another host's CPU and network are never seen, and its connections have no values here."""
+    assert [one.name for one in judged(watched(800, 12)).unjudged] == [
+        "network in", "network out", "cpu", "connections",
+    ]  # fmt: skip
+
+
 def test_undeclared_it_is_an_unknown_ceiling_because_sessions_wait() -> None:
     found = judged(watched(800, 12))
     levels = [one.plateau.level for one in found.pegged]

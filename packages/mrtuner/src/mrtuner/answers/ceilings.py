@@ -30,8 +30,7 @@ from mrtuner.limits.ceilings import (
     default_connections,
 )
 from mrtuner.limits.metrics.fetch import volume_below
-from mrtuner.limits.metrics.read import FEWEST
-from mrtuner.limits.metrics.series import MetricSeries
+from mrtuner.limits.metrics.series import FEWEST, MetricSeries
 from mrtuner.limits.recorded_ceilings import ceilings_of
 from mrtuner.stats.plateaus import numpy
 from mrtuner.tuning.gather import NEWEST

@@ -12,15 +12,16 @@ from mrtuner.catalog.classes import InstanceClass, instance_class
 from mrtuner.catalog.volumes import Volume, volume
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
-from mrtuner.limits.burst_balances import burst_credits_used_up, surplus
+from mrtuner.limits.burst_balances import burst_credits_used_up, is_unlimited, surplus
 from mrtuner.limits.ceilings import AURORA, Ceiling, Resource, ceilings
 from mrtuner.limits.forecast import Forecast, forecasts
 from mrtuner.limits.levels import PARTS, totals
-from mrtuner.limits.metrics.series import MetricSeries
+from mrtuner.limits.metrics.series import FEWEST, MetricSeries
 from mrtuner.limits.reached import Findings, Pegged, reached_ceilings
 from mrtuner.limits.sentences import advice, host_advice, lasting, surplus_words, verdict
 from mrtuner.limits.what_if import Candidate, Demand, candidates, judge, needs
 from mrtuner.stats.plateaus import numpy
+from mrtuner.wording import enumerated
 
 _NOT_EBS: Final = (
     "Aurora's storage is not an EBS volume and its limits are not published, so only the limits "
@@ -199,12 +200,14 @@ def _other(
 
 
 def _missing(series: MetricSeries) -> Iterator[Missing]:
-    """Report resources with only some of their metrics, and a disk without any."""
-    disk = {Resource.THROUGHPUT, Resource.IOPS}
+    """Report the resources of which too little was measured."""
+    judged = totals(series)
     for resource, parts in PARTS.items():
+        if resource in judged:
+            continue
         absent = [name for name in parts if name not in series.metrics]
-        if absent and (len(absent) < len(parts) or resource in disk):
-            yield Missing(str(resource), f"{', '.join(absent)} missing")
+        few = f"fewer than {FEWEST} points have {enumerated(parts)}"
+        yield Missing(str(resource), f"{', '.join(absent)} missing" if absent else few)
 
 
 def _memory(series: MetricSeries, known: Sequence[Ceiling]) -> Iterator[str]:
@@ -219,15 +222,15 @@ def _memory(series: MetricSeries, known: Sequence[Ceiling]) -> Iterator[str]:
         yield f"memory: only {least:.1%} was free during the worst 1 % of the time"
 
 
-def _credits(series: MetricSeries, instance: InstanceClass | None) -> Iterator[str]:
+def _credits(series: MetricSeries, instance: InstanceClass) -> Iterator[str]:
     """Burst balances that ran out: only the baseline was left, or surplus credits were used."""
-    extra = surplus(series, instance) if instance is not None else None
     for metric, unit, empty, minutes in burst_credits_used_up(series):
         lasted = lasting(minutes)
-        if metric == "CPUCreditBalance" and extra is not None:
+        if metric == "CPUCreditBalance" and is_unlimited(instance):
+            extra = surplus(series, instance)
             yield (
                 f"{metric} was at {empty:g}{unit} or below for {lasted}; the class is Unlimited, "
-                f"so no baseline applied: {surplus_words(extra)}"
+                "so no baseline applied" + ("" if extra is None else f": {surplus_words(extra)}")
             )
         else:
             yield f"{metric} was at {empty:g}{unit} or below for {lasted}: burst credits ran out"

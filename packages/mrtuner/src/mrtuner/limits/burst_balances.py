@@ -51,6 +51,11 @@ def _empty(series: MetricSeries, metric: str) -> Mask:
     return empty
 
 
+def is_unlimited(instance: InstanceClass) -> bool:
+    """Whether a burstable class without credits goes on above its baseline, at a price."""
+    return cpu_baseline(instance.name) is not None and instance.family not in LIMITED
+
+
 def surplus(series: MetricSeries, instance: InstanceClass) -> float | None:
     """vCPU hours of surplus credits that a class in Unlimited mode used while it had none left.
 
@@ -60,7 +65,7 @@ def surplus(series: MetricSeries, instance: InstanceClass) -> float | None:
     np = numpy()
     baseline = cpu_baseline(instance.name)
     used, balance = series.metrics.get("CPUUtilization"), "CPUCreditBalance"
-    if baseline is None or instance.family in LIMITED:
+    if baseline is None or not is_unlimited(instance):
         return None
     if used is None or balance not in series.metrics:
         return None

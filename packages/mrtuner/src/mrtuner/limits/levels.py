@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.limits.burst_balances import used_up
 from mrtuner.limits.ceilings import Ceiling, Resource
-from mrtuner.limits.metrics.series import MetricSeries
+from mrtuner.limits.metrics.series import FEWEST, MetricSeries
 from mrtuner.stats.plateaus import (
     BAND,
     HOLE,
@@ -164,10 +164,15 @@ def _means(values: Values) -> Values:
 
 
 def totals(series: MetricSeries) -> dict[Resource, Values]:
-    """What each resource carried; only those with all parts measured."""
+    """What each resource carried; only those with all parts measured in enough points."""
+    np = numpy()
     parts = {**PARTS, **DIRECTIONS} if series.apart else PARTS
     found = {resource: series.total(*names) for resource, names in parts.items()}
-    return {resource: values for resource, values in found.items() if values is not None}
+    return {
+        resource: values
+        for resource, values in found.items()
+        if values is not None and np.isfinite(values).sum() >= FEWEST
+    }
 
 
 def _background(

@@ -7,7 +7,7 @@ from typing import Final
 
 from mrtuner.catalog.classes import InstanceClass
 from mrtuner.catalog.volumes import Volume
-from mrtuner.limits.burst_balances import burst_credits_used_up, surplus
+from mrtuner.limits.burst_balances import burst_credits_used_up, is_unlimited, surplus
 from mrtuner.limits.ceilings import (
     BURST_MINUTES,
     BY_DEFINITION,
@@ -17,7 +17,7 @@ from mrtuner.limits.ceilings import (
     binding,
     peak,
 )
-from mrtuner.limits.levels import DISK, HIGH, totals
+from mrtuner.limits.levels import DISK, HIGH, PARTS, totals
 from mrtuner.limits.metrics.series import MetricSeries
 from mrtuner.limits.reached import Pegged
 from mrtuner.limits.what_if import Candidate
@@ -93,21 +93,20 @@ def surplus_words(hours: float) -> str:
 def verdict(series: MetricSeries, pegged: Sequence[Pegged], instance: InstanceClass | None) -> str:
     """What binds, in one sentence."""
     if not pegged:
-        extra = surplus(series, instance) if instance is not None else None
         spent = [
             f"{metric} for {lasting(minutes)}"
             for metric, _, _, minutes in burst_credits_used_up(series)
-            if extra is None or metric != "CPUCreditBalance"
+            if metric != "CPUCreditBalance" or instance is None or not is_unlimited(instance)
         ]
+        said = "no hard limit was reached for long"
         if spent:
-            return (
+            said = (
                 f"burst credits ran out ({', '.join(spent)}): the baseline applied then, but no "
                 "level lasted"
             )
-        blind = [one for one in (Resource.THROUGHPUT, Resource.IOPS) if one not in totals(series)]
-        said = "no hard limit was reached for long"
-        if extra:
+        elif instance is not None and (extra := surplus(series, instance)):
             said += f"; {surplus_words(extra)}"
+        blind = [one for one in PARTS if one not in totals(series)]
         return f"{said}; {enumerated(blind)} could not be judged" if blind else said
     by_resource: dict[Resource, list[str]] = {}
     for one in pegged:

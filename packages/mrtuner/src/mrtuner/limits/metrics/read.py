@@ -21,15 +21,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from mrtuner.errors import BadValue, UsageError
 from mrtuner.extras import without
 from mrtuner.limits.metrics.metric_units import in_cloudwatch_units
-from mrtuner.limits.metrics.series import UNITS, MetricSeries
+from mrtuner.limits.metrics.series import FEWEST, UNITS, MetricSeries
 from mrtuner.stats.plateaus import numpy
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Values
 
-#: Points with a value, for at least one metric. Fewer show no lasting level.
-FEWEST: Final = 120
 #: Most steps of a grid: with more, most would be gaps (a year of minutes is half as many).
 MOST: Final = 1_100_000
 
@@ -84,7 +82,7 @@ def on_grid(
 ) -> MetricSeries:
     """Put points in any order on equal steps of the usual size; if two coincide, the later wins.
 
-    UsageError if there are too few.
+    A metric without a value is left out. UsageError if there are too few points.
     """
     np = numpy()
     if len(times) < 2:
@@ -102,7 +100,8 @@ def on_grid(
             "Give a shorter period, such as 14 days.",
         )
     grid = {name: _placed(values, order, places, length) for name, values in metrics.items()}
-    most = max(int(np.isfinite(values).sum()) for values in grid.values())
+    grid = {name: values for name, values in grid.items() if np.isfinite(values).any()}
+    most = max((int(np.isfinite(values).sum()) for values in grid.values()), default=0)
     if most < FEWEST:
         raise _too_few(most, step)
     repeated = int((np.diff(places) == 0).sum())

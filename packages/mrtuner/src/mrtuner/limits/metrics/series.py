@@ -30,6 +30,8 @@ UNITS: Final[Mapping[str, str]] = {
     "SwapUsage": "B",
     "DatabaseConnections": "",
 }
+#: Points with a value that a level needs. Fewer show none that lasts.
+FEWEST: Final = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,7 @@ from mrtuner.limits.assess import Limits, on_host
 from mrtuner.limits.ceilings import Ceiling, Resource, sustained
 from mrtuner.limits.confirmation import WAITING
 from mrtuner.limits.host_ceilings import HostCounters, WatchedHost, rates, read, watched_host
-from mrtuner.limits.metrics.read import FEWEST
-from mrtuner.limits.metrics.series import MetricSeries
+from mrtuner.limits.metrics.series import FEWEST, MetricSeries
 from mrtuner.postgres.connect import connect, translated
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.named_queries import rows_of
