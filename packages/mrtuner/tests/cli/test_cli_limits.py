@@ -98,6 +98,17 @@ def test_max_connections_are_a_ceiling_as_given_or_estimated(metrics: Path) -> N
         assert found["value"] == expected
 
 
+def test_an_aurora_class_has_its_own_default_of_max_connections(metrics: Path) -> None:
+    """AWS's own table: 420 on an Aurora db.t3.medium. RDS: 4096 less 326 and 148 MiB is 398."""
+    for storage, expected in (("aurora", 420), ("gp3:100GB", 398)):
+        told = json.loads(
+            run(metrics, "--class", "db.t3.medium", "--volume", storage, "--json").stdout
+        )
+        assert [one["value"] for one in told["ceilings"] if one["resource"] == "connections"] == [
+            expected
+        ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -134,7 +134,7 @@ def _of_rds(
     aurora = instance.engine.startswith(AURORA)
     volume = None if aurora else volume_below(instance)
     try:
-        most = most or default_connections(name)
+        most = most or default_connections(name, aurora=aurora)
         if series.points:
             storage = AURORA if aurora else volume
             return limits(

@@ -15,8 +15,10 @@ from mrtuner.units import parse_duration
 
 if TYPE_CHECKING:
     from mrtuner.aws.session import Account
+    from mrtuner.catalog.volumes import Volume
     from mrtuner.limits import Limits
     from mrtuner.limits.fleet import CheckedInstance
+    from mrtuner.limits.metrics.fetch import Fetched
 
 _SERVERS: Final = {TargetKind.SERVER, TargetKind.LOCAL}
 #: Called with what is done, of how much, and the same in words; both 0 where that is not known.
@@ -94,7 +96,7 @@ def limits(
         return judged(
             Path(target), class_name=class_name, storage=storage, what_if=what_if,
             timezone=timezone, throughput_unit=throughput_unit,
-            connections=_connections(class_name, max_connections),
+            connections=_connections(class_name, storage, max_connections),
         )  # fmt: skip
     _refuse(of_file, "an instance")
     from mrtuner.aws.session import Account
@@ -108,7 +110,7 @@ def limits(
     return judged(
         fetched.series, name=instance_named(target), class_name=fetched.class_name,
         storage=fetched.storage, what_if=what_if,
-        connections=_connections(fetched.class_name, max_connections),
+        connections=_connections(fetched.class_name, fetched.storage, max_connections),
     )  # fmt: skip
 
 
@@ -194,7 +196,7 @@ def _region(
     from mrtuner.limits.fleet import fleet, instances
 
     found = instances(account, names)
-    each = fleet(found, start, end, account, connections=lambda c: _connections_of(c, most))
+    each = fleet(found, start, end, account, connections=lambda one: _connections_of(one, most))
     rows: list[CheckedInstance] = []
     for row in each:
         rows.append(row)
@@ -217,18 +219,20 @@ def _time(since: float | str) -> tuple[datetime, datetime]:
     return now - timedelta(seconds=parse_duration(since)), now
 
 
-def _connections_of(class_name: str, given: int | None) -> tuple[int, str] | None:
+def _connections_of(one: Fetched, given: int | None) -> tuple[int, str] | None:
     """Like `_connections`, but None for an unknown class: the result then says so itself."""
     try:
-        return _connections(class_name, given)
+        return _connections(one.class_name, one.storage, given)
     except BadValue:
         return None
 
 
-def _connections(class_name: str, given: int | None) -> tuple[int, str]:
+def _connections(
+    class_name: str, storage: Volume | str | None, given: int | None
+) -> tuple[int, str]:
     """The given max_connections, or what RDS's own formula gives, and its origin in words."""
     if given is not None:
         return given, "as given"
-    from mrtuner.limits.ceilings import default_connections
+    from mrtuner.limits.ceilings import AURORA, default_connections
 
-    return default_connections(class_name)
+    return default_connections(class_name, aurora=storage == AURORA)

@@ -99,7 +99,7 @@ def ceilings(
     return tuple(found)
 
 
-def default_connections(class_name: str) -> tuple[int, str]:
+def default_connections(class_name: str, *, aurora: bool = False) -> tuple[int, str]:
     """Return max_connections by RDS's default formula, and a source that calls it an estimate.
 
     Raises:
@@ -107,7 +107,9 @@ def default_connections(class_name: str) -> tuple[int, str]:
     """
     from mrtuner.formula.class_memory import class_memory
 
-    most = min(class_memory(classes.instance_class(class_name)).value // 9_531_392, 5000)
+    engine = classes.AURORA if aurora else classes.POSTGRES
+    memory = class_memory(classes.instance_class(class_name), engine).value
+    most = min(memory // 9_531_392, 5000)
     return most, "RDS's default LEAST({DBInstanceClassMemory/9531392},5000), estimated"
 
 

@@ -33,8 +33,8 @@ METRICS: Final = (
     *BALANCE_OF.values(),
     "DiskQueueDepth",
 )
-#: Returns the max_connections of a class, and its source.
-Connections = Callable[[str], tuple[int, str] | None]
+#: Returns the max_connections of an instance, and its source.
+Connections = Callable[[Fetched], tuple[int, str] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ def fleet(
     end: datetime,
     account: Account,
     *,
-    connections: Connections = lambda _class: None,
+    connections: Connections = lambda _one: None,
 ) -> Iterator[CheckedInstance]:
     """Yield a row for each instance as it is fetched. AwsError for what AWS refuses."""
     region = region_of(client("cloudwatch", account))
@@ -99,7 +99,7 @@ def _row(region: str, one: Fetched, connections: Connections) -> CheckedInstance
             name=one.name,
             class_name=one.class_name,
             storage=one.storage,
-            connections=connections(one.class_name),
+            connections=connections(one),
         )
     except MrTunerError as error:
         unknown = error.message
