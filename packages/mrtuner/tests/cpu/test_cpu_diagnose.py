@@ -80,7 +80,10 @@ def test_pairs_show_siblings_that_the_kernel_hides() -> None:
     assert found.threads.hidden
     assert found.threads.pairs == FOUR
     without = diagnose(replace(seen, pairs=()))
-    assert without.bends[0].cause is Cause.FREQUENCY
+    assert without.bends[0].cause is Cause.UNEQUAL  # two of three take 1.67 times as long
+    said = " ".join(advice(replace(seen, pairs=()), without))
+    assert "All workers slow down equally" not in said
+    assert "Some workers slow down more than others" in said
 
 
 def test_a_quota_is_told_from_saturation_by_its_throttled_periods() -> None:
@@ -117,6 +120,21 @@ def test_a_clock_that_falls_for_all_alike_is_no_matter_of_siblings() -> None:
     trials = twice(*(trial(*[worker(max(1.0, n / 2))] * n) for n in range(1, 5)))
     seen = record(trials, usable=of_cpus(4), cores=((0,), (1,), (2,), (3,)))
     assert causes(diagnose(seen)) == [(2, Cause.FREQUENCY)]
+
+
+def test_a_pool_may_grow_to_where_throughput_does_whatever_the_cause() -> None:
+    """Eight cores whose clock falls beyond four: n workers do 1 to 4, then 4.6, 5.2, 5.8, 6.4."""
+    done = [1, 2, 3, 4, 4.6, 5.2, 5.8, 6.4]
+    trials = twice(*(trial(*[worker(n / x)] * n) for n, x in enumerate(done, 1)))
+    seen = record(trials, usable=of_cpus(8), cores=tuple((n,) for n in range(8)))
+    assert causes(diagnose(seen)) == [(4, Cause.FREQUENCY)]
+    assert "up to 4 active sessions take equal time; throughput grows up to 8" in advised(seen)
+    elsewhere = replace(seen, trials=tuple(
+        replace(each, workers=tuple(replace(one, cpu=None, delay=None) for one in each.workers))
+        for each in seen.trials
+    ))  # fmt: skip
+    assert causes(diagnose(elsewhere)) == [(4, Cause.UNKNOWN)]
+    assert "throughput grows up to 8" in advised(elsewhere)
 
 
 def test_delay_without_too_many_workers_is_other_work() -> None:

@@ -123,6 +123,18 @@ def test_even_cores_are_said_to_have_no_knee() -> None:
     assert verdict(told).startswith("Equal work takes equal time with up to 4 workers")
 
 
+def test_uneven_times_are_not_called_equal_without_a_knee() -> None:
+    """Of eight CPUs the last has 0.85 of the speed: it takes 1 / 0.85 - 1 = 18 % longer."""
+    trials = [trial(*[worker(1.0)] * n) for n in range(1, 8)]
+    trials += [trial(*[worker(1.0)] * 7, worker(1 / 0.85))]
+    told = document(record([*trials, *trials], usable=of_cpus(8)))
+    assert told.diagnosis.bends == ()
+    assert verdict(told) == (
+        "Equal work takes equal time with up to 7 workers; beyond 7, throughput grows, but times "
+        "are uneven."
+    )
+
+
 def test_another_document_is_refused() -> None:
     with pytest.raises(BadValue, match=r"the document is mrtuner\.series/1"):
         read({"schema": "mrtuner.series/1"}, CpuDocument)

@@ -40,6 +40,12 @@ def _advice(record: Record, found: CpuDiagnosis) -> Iterator[str]:
             "All workers slow down equally: the clock drops or caches are shared. No setting "
             "changes that; size by the measured effective cores."
         )
+    if Cause.UNEQUAL in causes:
+        yield (
+            "Some workers slow down more than others: the cores are fast and slow ones, or two "
+            "CPUs are threads of one core that the kernel is not told of. Size by the measured "
+            "effective cores, and ask the machine's owner."
+        )
 
 
 def _pool(found: CpuDiagnosis) -> Iterator[str]:
@@ -51,6 +57,11 @@ def _pool(found: CpuDiagnosis) -> Iterator[str]:
         yield (
             f"Pool size: up to {first.at} active sessions each get their own core and take equal "
             f"time; throughput grows up to {found.best}, with uneven times."
+        )
+    elif found.best > first.at:
+        yield (
+            f"Pool size: up to {first.at} active sessions take equal time; throughput grows up to "
+            f"{found.best}, but each takes longer."
         )
     else:
         yield (

@@ -2,6 +2,7 @@
 
 sibling threads   cpu grows, while a sibling is busy       (pairs, or the kernel's topology)
 frequency, cache  cpu grows, equally for all               (no pair stands out)
+unequal CPUs      cpu grows, more for some                 (no pair stands out)
 saturation        run delay grows, with more workers than CPUs
 quota             run delay grows, and periods are throttled
 other work        run delay grows, and others were busy
@@ -32,6 +33,7 @@ class Cause(StrEnum):
 
     SIBLINGS = "sibling threads"
     FREQUENCY = "frequency or cache"
+    UNEQUAL = "unequal CPUs"
     SATURATION = "saturation"
     QUOTA = "quota"
     OTHERS = "other work"
@@ -147,10 +149,16 @@ def cause(
     if known[name] < _WORTH * alone:
         return Cause.UNKNOWN
     if name == "cpu":
-        return Cause.SIBLINGS if threads.shared else Cause.FREQUENCY
+        return _of_cpu(after, threads)
     if name == "delay":
         return _of_delay(after, usable)
     return Cause.STEAL if (after.steal or 0) > _STEAL else Cause.UNKNOWN
+
+
+def _of_cpu(after: CpuLevel, threads: SiblingThreads) -> Cause:
+    if threads.shared:
+        return Cause.SIBLINGS
+    return Cause.UNEQUAL if after.clearly_uneven else Cause.FREQUENCY
 
 
 def _of_delay(after: CpuLevel, usable: Usable) -> Cause:

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean, median
-from typing import Annotated, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from mrtuner.cpu.model import Trial
 from mrtuner.described import Doc
 from mrtuner.stats import consistency
 
 T = TypeVar("T")
+#: A V below this does not matter, even where it is not due to chance.
+_MATTERS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,11 @@ class CpuLevel:
     def uneven(self) -> bool:
         """Whether equal work took unequal time, more than by chance."""
         return self.spread > self.chance
+
+    @property
+    def clearly_uneven(self) -> bool:
+        """Whether it did, by so much that it matters."""
+        return self.uneven and self.spread >= _MATTERS
 
 
 def levels(trials: Iterable[Trial], *, seed: int) -> tuple[CpuLevel, ...]:

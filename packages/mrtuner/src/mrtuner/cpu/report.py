@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from mrtuner.cpu.document import CpuDocument
     from mrtuner.cpu.levels import CpuLevel
 
-#: A V below this does not matter, even where it is not due to chance.
-_MATTERS: Final = 0.05
 #: Line width of text on a terminal.
 WIDE: Final = 100
 
@@ -32,6 +30,7 @@ WIDE: Final = 100
 _BEYOND: Final = {
     "sibling threads": "two share one core",
     "frequency or cache": "all slow down equally",
+    "unequal CPUs": "some slow down more than others",
     "saturation": "they wait for a free CPU",
     "quota": "the CPU quota stops them",
     "other work": "other programs use these CPUs too",
@@ -41,6 +40,7 @@ _BEYOND: Final = {
 _CAUSES: Final = {
     "sibling threads": "two workers share one core",
     "frequency or cache": "all workers slow down equally, whichever CPUs they run on",
+    "unequal CPUs": "some workers slow down more than others, so their CPUs are unequal",
     "saturation": "more workers than CPUs, so they take turns",
     "quota": "all workers are stopped for the rest of each period",
     "other work": "other programs use these CPUs too",
@@ -82,17 +82,21 @@ def lines(told: CpuDocument) -> Iterator[str]:
 def verdict(told: CpuDocument) -> str:
     """Return whether equal work takes equal time, up to how many workers, and what the limit is."""
     found = told.diagnosis
-    if found.bends:
-        first = found.bends[0].at
-        beyond = "; ".join(f"beyond {bend.at}, {_BEYOND[bend.cause]}" for bend in found.bends)
-        if first == 1:
-            return f"Two workers already take longer than one: {beyond}."
-        return f"Equal work takes equal time with up to {plural(first, 'worker')}; {beyond}."
-    if found.incomplete:
+    if found.incomplete and not found.bends:
         return f"Undecided: other work disturbed every trial of {_numbers(found.incomplete)}."
-    most = found.levels[-1].count
-    tried = plural(most, "worker")
-    return f"Equal work takes equal time with up to {tried}, the most that were tried."
+    first = found.bends[0].at if found.bends else found.levels[-1].count
+    beyond = [f"beyond {bend.at}, {_BEYOND[bend.cause]}" for bend in found.bends]
+    uneven = next((each.count for each in found.levels if each.clearly_uneven), None)
+    if uneven is not None and uneven <= first:
+        first = max(each.count for each in found.levels if each.count < uneven)
+        beyond.insert(0, f"beyond {first}, throughput grows, but times are uneven")
+    if not beyond:
+        tried = plural(first, "worker")
+        return f"Equal work takes equal time with up to {tried}, the most that were tried."
+    what = "; ".join(beyond)
+    if first == 1:
+        return f"Two workers already take longer than one: {what}."
+    return f"Equal work takes equal time with up to {plural(first, 'worker')}; {what}."
 
 
 def _facts(told: CpuDocument) -> Iterator[tuple[str, str]]:
@@ -134,7 +138,7 @@ def _threads(threads: SiblingThreads) -> str:
 def _evenness(level: CpuLevel) -> str:
     judged = "no more than chance"
     if level.uneven:
-        judged = "uneven" if level.spread >= _MATTERS else "slightly more than chance"
+        judged = "uneven" if level.clearly_uneven else "slightly more than chance"
     slow = (
         f"; {_percent(level.slow_share)} of the workers take {level.slow_ratio:.2f} times "
         "as long as the others"
