@@ -46,8 +46,8 @@ def test_the_advice_is_to_stop_and_start_and_not_to_buy_iops(told: Limits) -> No
     assert "now has 593.8 MB/s and 287.5 MB/s" in text
     assert "Stop and start the instance" in text
     assert (
-        "Raising provisioned IOPS will not help: the instance is limited to 18,750 IOPS, and "
-        "throughput is the tighter limit." in told.advice
+        "Raising provisioned IOPS will not help: the instance sustains no more than 12,000 "
+        "IOPS, and throughput is the tighter limit." in told.advice
     )
 
 

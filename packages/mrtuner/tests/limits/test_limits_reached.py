@@ -108,6 +108,31 @@ def test_provisioned_iops_that_bind_may_be_raised() -> None:
                for text in found.advice)  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("storage", "says"),
+    [
+        ("gp3:500GB", False),
+        ("gp3:500GB,16000iops", True),
+    ],
+)
+def test_iops_at_two_equal_ceilings_may_be_the_volume_s(storage: str, says: bool) -> None:
+    """A db.r6g.2xlarge sustains 12,000 IOPS, as many as a gp3 of 400 GiB has without extra."""
+    columns = metrics(12_000 * 8192.0, waits=8, size=8192.0)
+    random = np.random.default_rng(12)
+    for name, share in (("ReadIOPS", 0.7), ("WriteIOPS", 0.3)):
+        columns[name][BUSY] = 12_000 * share * random.normal(1, 0.003, 300)
+    size = random.lognormal(0, 0.1, 300)
+    for name in ("ReadThroughput", "WriteThroughput"):
+        columns[name][BUSY] *= size
+    found = judged(columns, storage=storage)
+    (one,) = found.pegged
+    assert one.ceiling is not None
+    assert one.ceiling.name == "instance iops"
+    told = "Raising provisioned IOPS will not help: the instance sustains no more than 12,000 IOPS."
+    assert (told in found.advice) is says
+    assert any("will not help" in text for text in found.advice) is says
+
+
 def test_a_burst_with_credits_left_is_named_a_burst() -> None:
     columns = metrics(593.75e6, waits=4) | {"EBSByteBalance%": np.full(DAY, 60.0)}
     (found,) = judged(columns).pegged

@@ -208,14 +208,15 @@ def _iops_will_not_help(
     """Warn of an expensive mistake from the field: buying IOPS where they do not bind."""
     if volume is None or not volume.provisioned:
         return
-    reached = [one.ceiling for one in pegged if one.resource is Resource.IOPS]
-    if any(one is not None and one.part == "volume" for one in reached):
+    reached = [one for one in pegged if one.resource is Resource.IOPS]
+    may_be = [ceiling for one in reached for ceiling in (one.ceiling, *one.others)]
+    if any(ceiling is not None and ceiling.part == "volume" for ceiling in may_be):
         return
-    stops = instance.ebs_max_iops
+    sustained = instance.ebs_baseline_iops
     bound = any(one.resource is Resource.THROUGHPUT for one in pegged)
     reasons: list[str] = []
-    if stops is not None:
-        reasons.append(f"the instance is limited to {stops:,} IOPS")
+    if sustained is not None and (volume.iops or 0) >= sustained:
+        reasons.append(f"the instance sustains no more than {sustained:,} IOPS")
     if bound:
         reasons.append("throughput is the tighter limit")
     if bound or reached:
