@@ -183,6 +183,33 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str, mes
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("seconds", "off", "step"),
+    [(60, 0.001, 60), (15, 0.002, 15), (1, 0.0004, 1)],
+)
+def test_a_step_is_the_nearest_number_of_seconds(
+    tmp_path: Path, seconds: int, off: float, step: int
+) -> None:
+    """Each point is a bit earlier than due, so the median is a bit below the interval."""
+    began = datetime(2026, 3, 1, tzinfo=UTC)
+    moments = [began + timedelta(seconds=n * (seconds - off)) for n in range(200)]
+    path = tmp_path / "metrics.csv"
+    lines = [f"{moment.isoformat()},{n}" for n, moment in enumerate(moments)]
+    path.write_text("\n".join(["timestamp,CPUUtilization", *lines]), encoding="utf-8")
+    found = read(path)
+    assert (found.step, found.points) == (step, 200)
+    assert found.metrics["CPUUtilization"].tolist() == list(range(200))
+
+
+def test_points_closer_than_a_second_are_refused(tmp_path: Path) -> None:
+    moments = [datetime(2026, 3, 1, tzinfo=UTC) + timedelta(seconds=n / 2) for n in range(200)]
+    path = tmp_path / "metrics.csv"
+    lines = [f"{moment.isoformat()},40" for moment in moments]
+    path.write_text("\n".join(["timestamp,CPUUtilization", *lines]), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"the points are 0\.5 s apart"):
+        read(path)
+
+
 def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         read(tmp_path / "none.csv")

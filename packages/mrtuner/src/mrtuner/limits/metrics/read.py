@@ -28,6 +28,8 @@ from mrtuner.wording import plural
 if TYPE_CHECKING:
     from mrtuner.stats.plateaus import Values
 
+#: Steps are whole seconds: points of every second are hardly closer than this [s].
+_CLOSEST: Final = 0.9
 #: Most steps of a grid: with more, most would be gaps (a year of minutes is half as many).
 MOST: Final = 1_100_000
 
@@ -91,7 +93,10 @@ def on_grid(
     order = np.argsort(seconds, kind="stable")
     seconds = seconds[order]
     apart = np.diff(seconds)
-    step = int(np.median(apart[apart > 0])) if (apart > 0).any() else 60
+    usual = float(np.median(apart[apart > 0])) if (apart > 0).any() else 60.0
+    if usual < _CLOSEST:
+        raise UsageError(f"the points are {usual:.2g} s apart", "Give at most one per second.")
+    step = round(usual)
     places = np.rint((seconds - seconds[0]) / step).astype(int)
     length = int(places[-1]) + 1
     if length > MOST:
