@@ -183,6 +183,41 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str, mes
     assert caught.value.hint
 
 
+@pytest.mark.parametrize("name", ["ReadIOPS", "timestamp"])
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path, name: str) -> None:
+    path = table(tmp_path, header=f"{HEADER},{name}", row="1.5e8,5e7,4000,2000,4000")
+    with pytest.raises(UsageError, match=f"the column {name} is there more than once"):
+        read(path)
+
+
+def test_an_unknown_column_may_be_there_twice(tmp_path: Path) -> None:
+    path = table(tmp_path, header=f"{HEADER},host,host", row="1.5e8,5e7,4000,2000,a,a")
+    assert read(path).points == 200
+
+
+@pytest.mark.parametrize("length", [149, 151])
+def test_columns_of_different_lengths_are_refused(tmp_path: Path, length: int) -> None:
+    stamps = [f"2026-03-01T{place // 60:02}:{place % 60:02}:00Z" for place in range(150)]
+    result = {"Label": "CPUUtilization", "Timestamps": stamps, "Values": [40] * length}
+    documents: tuple[object, ...] = (
+        {"timestamp": stamps, "CPUUtilization": [40] * length}, {"MetricDataResults": [result]},
+    )  # fmt: skip
+    for document in documents:
+        path = tmp_path / "metrics.json"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        with pytest.raises(UsageError, match=f"has {length} values for 150 timestamps"):
+            read(path)
+
+
+def test_two_instances_in_one_answer_of_cloudwatch_are_refused(tmp_path: Path) -> None:
+    stamps = [f"2026-03-01T{place // 60:02}:{place % 60:02}:00Z" for place in range(150)]
+    result = {"Label": "CPUUtilization", "Timestamps": stamps, "Values": [40] * 150}
+    path = tmp_path / "metrics.json"
+    path.write_text(json.dumps({"MetricDataResults": [result, result]}), encoding="utf-8")
+    with pytest.raises(UsageError, match="two values of CPUUtilization"):
+        read(path)
+
+
 @pytest.mark.parametrize(
     ("seconds", "off", "step"),
     [(60, 0.001, 60), (15, 0.002, 15), (1, 0.0004, 1)],

@@ -56,11 +56,21 @@ def read(
             f"{path.name} has no RDS metrics",
             f"Use CloudWatch's names, such as {', '.join(list(UNITS)[:4])}.",
         )
+    for name, values in known.items():
+        _check_length(name, values, stamps)
     times = moments(stamps, _zone(timezone))
     metrics = {name: [_number(value, name) for value in values] for name, values in known.items()}
     notices = tuple(_impossible(metrics))
     series = in_cloudwatch_units(on_grid(times, metrics), throughput_unit)
     return replace(series, notices=(*notices, *series.notices))
+
+
+def _check_length(name: str, values: Sequence[Any], stamps: Sequence[Any]) -> None:
+    if len(values) != len(stamps):
+        raise UsageError(
+            f"{name} has {len(values)} values for {len(stamps)} timestamps",
+            "Give one value for each timestamp, and leave missing values empty.",
+        )
 
 
 def _impossible(metrics: dict[str, list[float]]) -> Iterator[str]:
@@ -195,9 +205,16 @@ def _columns(path: Path) -> dict[str, list[Any]]:
     return _json(text, path) if text.lstrip()[:1] in {"{", "["} else _csv(text)
 
 
+def _check_repeated(names: Sequence[str]) -> None:
+    for name in ("timestamp", *UNITS):
+        if names.count(name) > 1:
+            raise UsageError(f"the column {name} is there more than once", "Keep one of them.")
+
+
 def _csv(text: str) -> dict[str, list[Any]]:
     rows = csv.reader(text.splitlines())
     header = [name.strip() for name in next(rows, [])]
+    _check_repeated(header)
     columns: dict[str, list[Any]] = {name: [] for name in header}
     for row in rows:
         if row:
@@ -230,9 +247,16 @@ def _from_cloudwatch(results: Iterable[Mapping[str, Any]]) -> Iterable[dict[str,
     """One row per point; the label is the metric's name, GetMetricData's default."""
     rows: dict[str, dict[str, Any]] = {}
     for result in results:
-        pairs = zip(result.get("Timestamps", ()), result.get("Values", ()), strict=True)
-        for stamp, value in pairs:
-            rows.setdefault(str(stamp), {"timestamp": stamp})[str(result.get("Label"))] = value
+        label, stamps = str(result.get("Label")), result.get("Timestamps", ())
+        values = result.get("Values", ())
+        _check_length(label, values, stamps)
+        for stamp, value in zip(stamps, values, strict=True):
+            row = rows.setdefault(str(stamp), {"timestamp": stamp})
+            if label in row:
+                raise UsageError(
+                    f"there are two values of {label} at {stamp}", "Give one instance's metrics."
+                )
+            row[label] = value
     return rows.values()
 
 
@@ -245,6 +269,7 @@ def _parquet(path: Path) -> dict[str, list[Any]]:
     try:
         with path.open("rb") as file:
             names = [one for one in parquet.read_schema(file).names if one in ("timestamp", *UNITS)]
+            _check_repeated(names)
             table = parquet.read_table(file, columns=names)
     except pyarrow.ArrowInvalid:
         raise UsageError(f"{path.name} is not Parquet", "Give CSV, JSON or Parquet.") from None
