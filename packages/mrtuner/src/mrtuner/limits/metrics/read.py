@@ -252,7 +252,7 @@ def _from_cloudwatch(results: Iterable[Mapping[str, Any]]) -> Iterable[dict[str,
         _check_length(label, values, stamps)
         for stamp, value in zip(stamps, values, strict=True):
             row = rows.setdefault(str(stamp), {"timestamp": stamp})
-            if label in row:
+            if label in row and label in UNITS:
                 raise UsageError(
                     f"there are two values of {label} at {stamp}", "Give one instance's metrics."
                 )
