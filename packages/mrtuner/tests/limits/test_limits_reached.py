@@ -243,13 +243,38 @@ def test_credits_that_ran_out_are_told_with_how_long() -> None:
     )
 
 
-def test_a_t2_without_credits_is_confirmed_by_their_balance() -> None:
-    """A db.t2.medium has two vCPUs with 20 % each: 20 % of CPUUtilization's scale."""
+def t2_without_credits() -> Limits:
+    """300 minutes without credits, just below the baseline of 20 %."""
     random = np.random.default_rng(13)
     cpu, credits = random.normal(9, 2, DAY).clip(2), np.full(DAY, 120.0)
-    cpu[BUSY], credits[BUSY] = random.normal(20, 0.05, 300), 0.0
-    found = judged({"CPUUtilization": cpu, "CPUCreditBalance": credits}, name="db.t2.medium")
-    (one,) = found.pegged
+    cpu[BUSY], credits[BUSY] = random.normal(19.8, 0.05, 300), 0.0
+    return judged({"CPUUtilization": cpu, "CPUCreditBalance": credits}, name="db.t2.medium")
+
+
+def test_a_class_with_the_same_cpu_baseline_does_not_carry_what_was_cut_off_there() -> None:
+    """2 x 19.8 % and a quarter are 49.5; a db.t3.medium has 2 x 20 %, a db.t3.large 2 x 30 %."""
+    found = t2_without_credits().candidates
+    assert [one.instance.name for one in found if one.instance.family == "t3"] == ["db.t3.large"]
+
+
+def test_an_unlimited_class_without_credits_had_no_baseline_even_if_its_cpu_is_unknown() -> None:
+    """A db.t3.medium without credits goes on, at a price; without CPUUtilization it is unknown."""
+    balance = np.full(DAY, 120.0)
+    balance[BUSY] = 0.0
+    found = judged(metrics(100e6) | {"CPUCreditBalance": balance}, name="db.t3.medium")
+    assert found.verdict == (
+        "no hard limit was reached for long; network in, network out, cpu and connections could "
+        "not be judged"
+    )
+    assert (
+        "CPUCreditBalance was at 1 credits or below for 5 h; the class is Unlimited, so no "
+        "baseline applied"
+    ) in found.notices
+
+
+def test_a_t2_without_credits_is_confirmed_by_their_balance() -> None:
+    """A db.t2.medium has two vCPUs with 20 % each: 20 % of CPUUtilization's scale."""
+    (one,) = t2_without_credits().pegged
     assert one.ceiling is not None
     assert (one.ceiling.value, one.confirmed) == (20, True)
     assert "CPUCreditBalance: 0 credits left" in one.evidence[-1].because

@@ -221,9 +221,11 @@ def _current(instance: InstanceClass) -> Iterator[InstanceClass]:
 def _cpus(one: InstanceClass, now: InstanceClass, wanted: Mapping[Resource, Demand]) -> bool:
     if Resource.CPU not in wanted:
         return one.vcpus >= now.vcpus
-    busy = now.vcpus * wanted[Resource.CPU].seen
+    demand = wanted[Resource.CPU]
     baseline = cpu_baseline(one.name)  # what a burstable class can keep up without credits
-    return one.vcpus * (CPU_AT_MOST if baseline is None else min(baseline, CPU_AT_MOST)) >= busy
+    if baseline is None:  # the room is in CPU_AT_MOST
+        return one.vcpus * CPU_AT_MOST >= now.vcpus * demand.seen
+    return one.vcpus * min(baseline, CPU_AT_MOST) >= now.vcpus * demand.need
 
 
 def _size(one: InstanceClass) -> tuple[int, int, float, str]:
