@@ -12,7 +12,7 @@ from machine import needs
 from mrtuner.cpu.model import CpuPlan, Mode
 from mrtuner.cpu.session import Setup, server
 from mrtuner.cpu.sql import Sessions, StatementTimeout
-from mrtuner.errors import ConnectError, MrTunerError
+from mrtuner.errors import ConnectError, MrTunerError, UsageError
 from mrtuner.postgres.cluster import Cluster
 from servers import MAJORS, sql
 
@@ -40,6 +40,13 @@ def none_left(cluster: Cluster) -> bool:
     while sessions(cluster) and time.monotonic() < end:
         time.sleep(0.05)
     return sessions(cluster) == 0
+
+
+@linux
+def test_the_cpus_of_a_server_on_this_machine_are_not_given(embedded: Cluster) -> None:
+    """With a number, nothing would be known of what else this machine does."""
+    with pytest.raises(UsageError, match="this one runs here"):
+        server(embedded.dsn(), 4)
 
 
 @linux

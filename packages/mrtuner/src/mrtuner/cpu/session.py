@@ -43,7 +43,10 @@ def here(mode: Mode) -> Setup:
 
 
 def server(dsn: str, cpus: int | None) -> Setup:
-    """Return the setup for sessions of a server; UsageError for a remote one without `cpus`."""
+    """Return the setup for sessions of a server.
+
+    Raises UsageError for a remote one without `cpus`, and for one on this machine with them.
+    """
     from mrtuner.cpu.sql import Sessions
     from mrtuner.postgres.connect import connect
     from mrtuner.postgres.read_server import read
@@ -56,7 +59,12 @@ def server(dsn: str, cpus: int | None) -> Setup:
         raise UsageError(
             "the number of vCPUs of a server cannot be read over SQL", "Give it with --cpus."
         )
-    found = known_count(cpus, "--cpus") if cpus is not None else usable(tree)
+    if cpus is not None and local:
+        raise UsageError(
+            "--cpus is for a server on another machine, and this one runs here",
+            "Leave out --cpus; --up-to limits the workers.",
+        )
+    found = usable(tree) if cpus is None else known_count(cpus, "--cpus")
     seen = topology(tree, found.cpus) if local else CpuTopology(cores=(), threads=None, source=_FAR)
     where = place(tree) if local else CpuPlace(
         platform="linux", model=None, architecture=None, evidence=_FAR
