@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -79,6 +80,19 @@ def test_a_short_watch_says_how_much_is_needed(embedded: Cluster) -> None:
     )
     assert heard[-1] == 0
     assert found.pegged == ()
+
+
+def test_a_late_sample_does_not_leave_too_few_points(embedded: Cluster) -> None:
+    """The first is due after one second and taken after 2.8; those of 2 and 3 s are too close."""
+    heard: list[float] = []
+
+    def tell(remaining: float) -> None:
+        if not heard:
+            time.sleep(2.8)
+        heard.append(remaining)
+
+    found = watch(embedded.dsn(), 4, tell=tell)
+    assert any(text.startswith("4 points are too few") for text in found.notices)
 
 
 def test_a_server_elsewhere_is_seen_by_sql_alone_and_that_is_said(

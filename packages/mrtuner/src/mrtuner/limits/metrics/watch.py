@@ -169,7 +169,10 @@ class _Watch:
         self.notices = list(subject.notices)
 
     def run(self, seconds: float, tell: Tell) -> None:
-        """Sample until the time is over, the user interrupts, or the session is lost."""
+        """Sample until the time is over, the user interrupts, or the session is lost.
+
+        A late sample leaves a point out, so it goes on for as many as a ceiling needs.
+        """
         try:
             self._sample(seconds, tell)
         except KeyboardInterrupt:
@@ -182,8 +185,10 @@ class _Watch:
     def _sample(self, seconds: float, tell: Tell) -> None:
         recent = deque([self._take()], maxlen=_WINDOW + 1)
         began = recent[0].at
-        for due in range(1, int(seconds / _STEP) + 1):
-            tell(seconds - (time.monotonic() - began))
+        steps, due = int(seconds / _STEP), 0
+        while due < steps or len(self.points) < min(steps, FEWEST):
+            due += 1
+            tell(max(seconds - (time.monotonic() - began), 0.0))
             time.sleep(max(began + due * _STEP - time.monotonic(), 0))
             after = self._take()
             if after.at - recent[-1].at < _SHORTEST:
