@@ -128,7 +128,8 @@ def test_a_pool_may_grow_to_where_throughput_does_whatever_the_cause() -> None:
     trials = twice(*(trial(*[worker(n / x)] * n) for n, x in enumerate(done, 1)))
     seen = record(trials, usable=of_cpus(8), cores=tuple((n,) for n in range(8)))
     assert causes(diagnose(seen)) == [(4, Cause.FREQUENCY)]
-    assert "up to 4 active sessions take equal time; throughput grows up to 8" in advised(seen)
+    assert "beyond 4 active sessions each takes longer" in advised(seen)
+    assert "throughput grows up to 8" in advised(seen)
     elsewhere = replace(seen, trials=tuple(
         replace(each, workers=tuple(replace(one, cpu=None, delay=None) for one in each.workers))
         for each in seen.trials

@@ -133,6 +133,7 @@ def test_uneven_times_are_not_called_equal_without_a_knee() -> None:
         "Equal work takes equal time with up to 7 workers; beyond 7, throughput grows, but times "
         "are uneven."
     )
+    assert any(line.startswith("V at 8            18 %") for line in lines(told))
 
 
 def test_another_document_is_refused() -> None:

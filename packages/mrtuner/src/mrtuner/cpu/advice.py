@@ -60,8 +60,8 @@ def _pool(found: CpuDiagnosis) -> Iterator[str]:
         )
     elif found.best > first.at:
         yield (
-            f"Pool size: up to {first.at} active sessions take equal time; throughput grows up to "
-            f"{found.best}, but each takes longer."
+            f"Pool size: beyond {first.at} active sessions each takes longer, but throughput grows "
+            f"up to {found.best}."
         )
     else:
         yield (

@@ -84,10 +84,9 @@ def verdict(told: CpuDocument) -> str:
     found = told.diagnosis
     if found.incomplete and not found.bends:
         return f"Undecided: other work disturbed every trial of {_numbers(found.incomplete)}."
-    first = found.bends[0].at if found.bends else found.levels[-1].count
+    first = _first_knee(told)
     beyond = [f"beyond {bend.at}, {_BEYOND[bend.cause]}" for bend in found.bends]
-    uneven = next((each.count for each in found.levels if each.clearly_uneven), None)
-    if uneven is not None and uneven <= first:
+    if (uneven := _first_uneven(told)) is not None:
         first = max(each.count for each in found.levels if each.count < uneven)
         beyond.insert(0, f"beyond {first}, throughput grows, but times are uneven")
     if not beyond:
@@ -97,6 +96,23 @@ def verdict(told: CpuDocument) -> str:
     if first == 1:
         return f"Two workers already take longer than one: {what}."
     return f"Equal work takes equal time with up to {plural(first, 'worker')}; {what}."
+
+
+def _first_knee(told: CpuDocument) -> int:
+    """Return the number of workers at the first knee, or else the most that were tried."""
+    found = told.diagnosis
+    return found.bends[0].at if found.bends else found.levels[-1].count
+
+
+def _first_uneven(told: CpuDocument) -> int | None:
+    """Return the fewest workers, up to the first knee, whose times are clearly uneven."""
+    return next(
+        (
+            each.count for each in told.diagnosis.levels
+            if each.clearly_uneven and each.count <= _first_knee(told)
+        ),
+        None,
+    )  # fmt: skip
 
 
 def _facts(told: CpuDocument) -> Iterator[tuple[str, str]]:
@@ -122,10 +138,13 @@ def _facts(told: CpuDocument) -> Iterator[tuple[str, str]]:
 
 
 def _telling(told: CpuDocument) -> list[CpuLevel]:
-    """Return the levels with as many workers as cores or CPUs, at each knee and just beyond it."""
+    """Return the levels with as many workers as cores or CPUs, at each knee and just beyond it.
+
+    Times that are uneven before the first knee are shown too.
+    """
     cpus, cores = told.usable.may_run_on, len(told.topology.cores)
     knees = [bend.at for bend in told.diagnosis.bends]
-    places = {cores, cpus, *knees, *(at + 1 for at in knees)}
+    places = {cores, cpus, *knees, *(at + 1 for at in knees), _first_uneven(told)}
     return [each for each in told.diagnosis.levels if each.count in places - {1}]
 
 
