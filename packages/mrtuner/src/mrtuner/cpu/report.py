@@ -87,7 +87,10 @@ def verdict(told: CpuDocument) -> str:
     first = _first_knee(told)
     beyond = [f"beyond {bend.at}, {_BEYOND[bend.cause]}" for bend in found.bends]
     if (uneven := _first_uneven(told)) is not None:
-        first = max(each.count for each in found.levels if each.count < uneven)
+        first = max((each.count for each in found.levels if each.count < uneven), default=1)
+        if first == 1:
+            what = "; ".join(("although throughput grows", *beyond))
+            return f"Two workers already take unequal times, {what}."
         beyond.insert(0, f"beyond {first}, throughput grows, but times are uneven")
     if not beyond:
         tried = plural(first, "worker")
