@@ -35,11 +35,6 @@ def of_kind(found: Cost, kind: str) -> Change:
     return one
 
 
-def first_line(change: Change) -> int | None:
-    """The first line that is built again."""
-    return next((line for line, state in change.states if state != "cached"), None)
-
-
 MANIFESTS_FIRST = """FROM python:3.13
 COPY requirements.txt /srv/
 RUN pip install -r /srv/requirements.txt
@@ -52,20 +47,20 @@ def test_each_kind_of_change_costs_what_stands_below_its_line(tmp_path: Path) ->
     """By hand: app is three files, each a header and a block, and two blocks at the end."""
     found = an_app(tmp_path, MANIFESTS_FIRST)
     code = of_kind(found, "code")
-    assert (code.files, code.example, first_line(code)) == (2, "app/main.py", 4)
+    assert (code.files, code.example, code.first) == (2, "app/main.py", 4)
     assert (code.rebuilt.bytes, code.rebuilt.unknown) == (3 * 1024 + 1024, (5,))
     manifests = of_kind(found, "dependencies")
-    assert first_line(manifests) == 2
+    assert manifests.first == 2
     assert (manifests.rebuilt.bytes, manifests.rebuilt.unknown) == (2048 + 4096, (3, 5))
     nowhere = of_kind(found, "other")  # NOTES is copied by no line
-    assert (first_line(nowhere), nowhere.rebuilt.bytes, nowhere.rebuilt.unknown) == (None, 0, ())
+    assert (nowhere.first, nowhere.rebuilt.bytes, nowhere.rebuilt.unknown) == (None, 0, ())
     assert {change.sent for change in found.changes} == {found.context.sent}
 
 
 def test_files_of_a_kind_that_different_lines_copy_are_apart(tmp_path: Path) -> None:
     found = an_app(tmp_path, "FROM debian\nCOPY app/more.py /\nCOPY app /app\n")
     code = [change for change in found.changes if change.kind == "code"]
-    assert [(change.example, first_line(change)) for change in code] == [
+    assert [(change.example, change.first) for change in code] == [
         ("app/main.py", 3), ("app/more.py", 2),
     ]  # fmt: skip
 
@@ -107,7 +102,7 @@ def test_layers_of_a_stage_that_is_only_copied_from_are_not_pushed(tmp_path: Pat
 def test_a_build_argument_costs_every_later_run(tmp_path: Path) -> None:
     found = an_app(tmp_path, "FROM debian\nARG SHA\nCOPY app /app\nRUN true\n")
     passed = of_kind(found, "build argument")
-    assert (passed.example, passed.files, first_line(passed)) == ("--build-arg SHA", 0, 4)
+    assert (passed.example, passed.files, passed.first) == ("--build-arg SHA", 0, 4)
 
 
 def test_an_argument_that_names_what_is_copied_does_not_change(tmp_path: Path) -> None:

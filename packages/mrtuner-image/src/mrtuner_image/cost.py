@@ -69,6 +69,10 @@ class Change:
     rebuilt: Total
     pushed: Total  # at most: a layer that comes out the same is not pushed again
 
+    @property
+    def first(self) -> int | None:
+        return next((line for line, state in self.states if state != "cached"), None)
+
 
 @dataclass(frozen=True, slots=True)
 class CommitCost:
