@@ -527,3 +527,39 @@ def test_terraforms_json_may_hold_expressions() -> None:
     assert cache.value == "262144"
     assert (work.value, work.either) == (None, ("8192", "4096"))
     assert (jit.value, jit.either) == (None, ())
+
+
+def test_of_terraforms_json_a_local_that_is_a_template_is_not_known() -> None:
+    body = {"family": "${local.f}", "parameter": {"name": "work_mem", "value": "${local.w}"}}
+    document = {
+        "locals": {"f": "postgres${var.v}", "w": "4096"},
+        "resource": {"aws_db_parameter_group": {"a": body}},
+    }
+    for text in (
+        json.dumps(document),
+        json.dumps({**document, "resource": [document["resource"]]}),
+    ):
+        [group] = read_text(text, suffix=".json", source="a.tf.json")
+        assert (group.family, group.unknown_family) == (None, "${local.f}")
+        assert values(group) == {"work_mem": "4096"}
+    listed = {"resource": {"aws_db_parameter_group": {"a": [body]}}, "locals": document["locals"]}
+    [group] = read_text(json.dumps(listed), suffix=".json", source="a.tf.json")
+    assert values(group) == {"work_mem": "4096"}
+
+
+@pytest.mark.parametrize("name", ["Marker", "NextToken"])
+def test_of_awss_answer_a_page_is_not_the_whole(name: str) -> None:
+    rows = [{"ParameterName": "work_mem", "ParameterValue": "4096", "Source": "user"}]
+    [group] = read_text(json.dumps({"Parameters": rows}), suffix=".json", source="-")
+    assert group.unread == ()
+    [group] = read_text(json.dumps({"Parameters": rows, name: "abc"}), suffix=".json", source="-")
+    assert group.unread == (f"what follows the first page: the answer has a {name}",)
+
+
+def test_properties_and_families_that_a_template_computes_are_told() -> None:
+    group_type = "AWS::RDS::DBParameterGroup"
+    properties = {"Family": {"Ref": "X"}, "Fn::Transform": {"Name": "AWS::Include"}}
+    template = {"Resources": {"G": {"Type": group_type, "Properties": properties}}}
+    [group] = read_text(json.dumps(template), suffix=".json", source="a.json")
+    assert group.unread == ("Properties on line 1",)
+    assert (group.family, group.unknown_family) == (None, "Family: Ref: …")

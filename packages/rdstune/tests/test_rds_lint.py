@@ -19,6 +19,7 @@ from mrtuner.aws import rds
 from mrtuner.catalog import parameters
 from mrtuner.catalog.classes import instance_class, instance_classes
 from mrtuner.catalog.families import families, family
+from mrtuner.errors import BadValue
 from rdstune.cli import rdstune
 from rdstune.formats import GroupLine, render_group
 from rdstune.group.derive import design
@@ -231,6 +232,12 @@ def test_what_only_the_smallest_classes_refuse_is_told_with_how_to_leave_them_ou
     assert finding.severity is Severity.INFO
     assert finding.remedy == "If you use only larger classes, add --smallest db.m1.small."
     assert lint(written, smallest=instance_class("db.m1.small")) == ()
+
+
+def test_without_a_class_nothing_is_judged_and_that_is_an_error() -> None:
+    classes = [instance_class("db.t4g.micro")]
+    with pytest.raises(BadValue, match="no class of postgres .* has the memory of db.r6g.large"):
+        lint(group(work_mem="4096"), classes=classes, smallest=instance_class("db.r6g.large"))
 
 
 def test_a_literal_out_of_bounds_is_an_error() -> None:

@@ -161,3 +161,80 @@ def test_the_option_that_gains_something_is_added_to_what_was_given() -> None:
         "rdstune show --class db.r6g.xlarge --family postgres17 --workload mixed --disk 500GB "
         f"--smallest db.r6g.large {option}"
     )
+
+
+@pytest.mark.parametrize(
+    "values", ['{"n":"100000","tag":', "[]", "n ="], ids=["no JSON", "no object", "no HCL"]
+)
+def test_defaults_do_not_stand_for_values_that_cannot_be_read(values: str, tmp_path: Path) -> None:
+    """What the file sets would win over the default, and may be anything."""
+    main = tmp_path / "main.tf"
+    used = one("postgres17", "max_connections", "x", "pending-reboot").replace('"x"', "var.n")
+    main.write_text(f'variable "n" {{ default = "100" }}\n{used}')
+    assert [each.value for each in read(main)[0].entries] == ["100"]
+    suffix = ".tfvars" if values == "n =" else ".tfvars.json"
+    (tmp_path / f"terraform{suffix}").write_text(values)
+    [group] = read(main)
+    assert [each.value for each in group.entries] == [None]
+    assert {each.check for each in lint(group)} == {"not-known"}
+
+
+def test_texts_of_values_in_json_are_no_templates(tmp_path: Path) -> None:
+    main = tmp_path / "main.tf"
+    main.write_text(one("postgres17", "max_connections", "x").replace('"x"', "var.n"))
+    (tmp_path / "terraform.tfvars.json").write_text('{"n": "200", "tag": "${n}", "o": "%{n}"}')
+    assert [each.value for each in read(main)[0].entries] == ["200"]
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ('lookup(parameter.value, "apply_method", null)', "static-immediate"),
+        ("null", "static-immediate"),
+        ("var.how", "not-known"),
+    ],
+)
+def test_a_method_that_is_null_is_the_providers_and_an_unknown_one_is_told(
+    method: str, expected: str
+) -> None:
+    """max_connections is static, and the provider's default is immediate."""
+    dynamic = DYNAMIC.format("local").replace("parameter.value.apply_method", method)
+    listed = PARAMETERS.replace(', apply_method = "immediate"', "")
+    found = checks(LOCALS.replace(PARAMETERS, listed) + dynamic)
+    assert found & {"static-immediate", "not-known"} == {expected}
+    static = one("postgres16", "max_connections", "200", "x").replace('"x"', method)
+    if "lookup" not in method:
+        assert checks(static) & {"static-immediate", "not-known"} == {expected}
+
+
+def test_of_a_modules_list_an_unknown_method_is_told_and_none_is_the_providers() -> None:
+    module = 'module "db" {{\n family = "postgres17"\n parameters = [{{ {0} }}]\n}}\n'
+    given = 'name = "max_connections", value = "200"'
+    assert checks(module.format(f"{given}, apply_method = var.how")) == {"not-known"}
+    assert "static-immediate" in checks(module.format(given))
+    assert checks(module.format('name = var.extra, value = "1"')) == {"not-known"}
+
+
+def test_a_name_that_is_not_known_is_told_and_is_no_wrong_name() -> None:
+    parameter = '  parameter {\n    name = var.extra\n    value = "1"\n  }\n'
+    text = f'resource "aws_db_parameter_group" "g" {{\n  family = "postgres17"\n{parameter * 2}}}\n'
+    assert [each.check for each in findings(text)] == ["not-known", "not-known"]
+
+
+@pytest.mark.parametrize("number", ["var.n", '"20"'])
+def test_memory_is_not_judged_by_what_unknown_values_are_not(number: str, tmp_path: Path) -> None:
+    """By hand, on db.r6g.large of 16 GiB: 28 sessions of 128 MB fit, 108 do not.
+
+    Twenty connections are a known number too if only their method is wrong.
+    """
+    main = tmp_path / "main.tf"
+    user = 'resource "aws_db_instance" "i" {\n  instance_class = "db.r6g.large"\n'
+    user += "  parameter_group_name = aws_db_parameter_group.g.name\n}\n"
+    extra = f'  parameter {{\n    name = "max_connections"\n    value = {number}\n  }}\n}}\n'
+    text = one("postgres17", "work_mem", "65536").removesuffix("}\n")
+    main.write_text(text + "}\n" + user)
+    [group] = read(main)
+    assert "memory-budget" in {each.check for each in lint(group)}
+    main.write_text(text + extra + user)
+    [group] = read(main)
+    assert "memory-budget" not in {each.check for each in lint(group)}

@@ -64,6 +64,13 @@ def test_when_an_action_comes_and_why_then(
     assert because in reason
 
 
+def test_while_the_window_is_open_what_is_overdue_may_begin_any_minute() -> None:
+    """Sunday the 11th, ten minutes after the window opened; at 05:30 it is the 18th again."""
+    overdue = patch(auto_applied_after=day(5))
+    assert when(overdue, SUNDAYS, day(11, 5).replace(minute=10))[0] == day(11, 5)
+    assert when(overdue, SUNDAYS, day(11, 5).replace(minute=31))[0] == day(18, 5)
+
+
 def test_nothing_waits_for_an_instance_in_order() -> None:
     found = read(ORDERS)
     assert found.work == ()

@@ -69,8 +69,8 @@ def command(
     With --format sarif, code review tools show each finding beside its line. With --check, a
     Terraform file need not have a parameter group.
 
-    Every value is checked on every class of the family's engine. --check exits with 3 if there is
-    an error or a warning, for use in a pipeline.
+    Every value is checked on the classes of the instances in the file, else on every class of the
+    family's engine. --check exits with 3 if there is an error or a warning, for use in a pipeline.
     """
     wanted = options.one_format(form, as_json)
     groups = [

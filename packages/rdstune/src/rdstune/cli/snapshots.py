@@ -113,7 +113,7 @@ def template(output: Path | None) -> None:
     \b
     Examples:
       rdstune snapshots template -o snapshots.yaml
-      pip install --target package rdstune
+      pip install --target package ./packages/mrtuner ./packages/rdstune
       sam deploy --guided --template-file snapshots.yaml --region eu-central-1
 
     It calls the same function as `rdstune snapshots copy --no-wait`.

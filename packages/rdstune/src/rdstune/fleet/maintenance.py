@@ -210,7 +210,8 @@ def _by_itself(
     """Return the earlier of the forced date and the first window after the auto-apply date."""
     dates: list[tuple[datetime, str]] = []
     if action.auto_applied_after is not None and window is not None:
-        first = window.beginning_after(max(action.auto_applied_after, now))
+        due = action.auto_applied_after
+        first = window.at_or_after(now) if due <= now else window.beginning_after(due)
         dates.append((first.start, f"the first window after {action.auto_applied_after:%Y-%m-%d}"))
     if action.forced_apply is not None:
         forced = max(action.forced_apply, now)

@@ -119,7 +119,11 @@ def _from_connections(measured: Sequence[ClientOutages]) -> Iterator[str]:
 
 def _from_documents(drawn: RehearsalPlan) -> Iterator[str]:
     expected = drawn.expected
-    yield f"According to AWS, for {_an(drawn.deployment)}: {expected.words} ({expected.source})."
+    if expected.source:
+        said = f"According to AWS, for {_an(drawn.deployment)}"
+        yield f"{said}: {expected.words} ({expected.source})."
+    else:
+        yield f"For {_an(drawn.deployment)}: {expected.words}."
     if not drawn.deployment.fails_over:
         other = FAILOVERS[Deployment.MULTI_AZ]
         yield (

@@ -104,7 +104,11 @@ def _answers(root: Node, source: str) -> Iterator[WrittenGroup]:
         name=name,
         family=_text(_get(root, "DBParameterGroupFamily")),
         cluster=_get(root, "DBClusterParameterGroupName") is not None,
-    )
+        unread=tuple(
+            f"what follows the first page: the answer has a {name}"
+            for name in ("Marker", "NextToken") if _text(_get(root, name))
+        ),
+    )  # fmt: skip
 
 
 def _answered(row: Node) -> GroupEntry:
@@ -130,15 +134,20 @@ def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
             continue
         option = f"DB{kind['cluster'] or ''}ParameterGroupName"
         named = _text(_get(properties, option))
-        given = _get(properties, "Parameters")
+        given, family = _get(properties, "Parameters"), _get(properties, "Family")
         yield WrittenGroup(
             entries=tuple(
                 _entry(key, value) for key, value in _pairs(given) if not _is_computed(given)
             ),
-            unread=(f"Parameters on line {_line(given)}",) if _is_computed(given) else (),
+            unread=tuple(
+                f"{what} on line {_line(node)}"
+                for what, node in (("Properties", properties), ("Parameters", given))
+                if _is_computed(node)
+            ),
             source=source,
             name=named or _text(name),
-            family=_text(_get(properties, "Family")),
+            family=_text(family),
+            unknown_family="" if family is None or _text(family) else f"Family: {_shown(family)}",
             cluster=kind["cluster"] is not None,
             line=_line(name),
             users=tuple(
@@ -221,7 +230,8 @@ def _branches(node: Node | None) -> tuple[str, ...]:
 
 def _terraform_json(root: Node, source: str) -> Iterator[WrittenGroup]:
     """Yield the groups of Terraform's JSON syntax: one block, or a list of them."""
-    local = {_text(name): _text(value) for name, value in _pairs(_get(root, "locals"))}
+    texts_of = {_text(name): _text(value) for name, value in _pairs(_get(root, "locals"))}
+    local = {name: plain_template(text) for name, text in texts_of.items() if text is not None}
 
     def set_by_terraform(row: Node) -> GroupEntry:
         method = _text(_get(row, "apply_method")) or "immediate"  # the provider's default
@@ -232,27 +242,32 @@ def _terraform_json(root: Node, source: str) -> Iterator[WrittenGroup]:
                            unknown=_text(value) or "", either=texts(given))  # fmt: skip
         return _entry(_get(row, "name"), value, method=method, read=lambda _: written(given))
 
-    for kind, cluster in RESOURCES.items():
-        for label, body in _pairs(_get(_get(root, "resource"), kind)):
-            blocks = _get(body, "parameter")
-            rows = _items(blocks) or ([blocks] if blocks is not None else [])
-            dynamic = _get(_get(body, "dynamic"), "parameter")
-            family = _template(_text(_get(body, "family")), local)
-            yield WrittenGroup(
-                entries=tuple(set_by_terraform(row) for row in rows),
-                source=source,
-                name=_text(_get(body, "name")) or _text(label),
-                family=written(family),
-                unknown_family=""
-                if family is None or written(family) is not None
-                else _text(_get(body, "family")) or "",
-                cluster=cluster,
-                line=_line(label),
-                unread=()
-                if dynamic is None
-                else (f"dynamic parameter blocks on line {_line(dynamic)}",),
-                terraform=True,
-            )
+    declared = [
+        (label, body, cluster)
+        for resources in _each(_get(root, "resource")) for kind, cluster in RESOURCES.items()
+        for labels in _each(_get(resources, kind)) for label, bodies in _pairs(labels)
+        for body in _each(bodies)
+    ]  # fmt: skip
+    for label, body, cluster in declared:
+        blocks = _get(body, "parameter")
+        rows = _each(blocks)
+        dynamic = _get(_get(body, "dynamic"), "parameter")
+        family = _template(_text(_get(body, "family")), local)
+        yield WrittenGroup(
+            entries=tuple(set_by_terraform(row) for row in rows),
+            source=source,
+            name=_text(_get(body, "name")) or _text(label),
+            family=written(family),
+            unknown_family=""
+            if family is None or written(family) is not None
+            else _text(_get(body, "family")) or "",
+            cluster=cluster,
+            line=_line(label),
+            unread=()
+            if dynamic is None
+            else (f"dynamic parameter blocks on line {_line(dynamic)}",),
+            terraform=True,
+        )
 
 
 def _ours(root: Node, source: str) -> Iterator[WrittenGroup]:
@@ -301,6 +316,11 @@ def _template(text: str | None, local: Mapping[str | None, str | None]) -> Value
         return Unknown(text) if plain is None else plain
     known = {str(name): value for name, value in local.items() if value is not None}
     return expression(whole[1], known)
+
+
+def _each(node: Node | None) -> list[Node]:
+    """Return the blocks of Terraform's JSON syntax: several are a list, one may be."""
+    return _items(node) or ([node] if node is not None else [])
 
 
 def _get(node: Node | None, key: str) -> Node | None:

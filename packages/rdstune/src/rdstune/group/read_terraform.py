@@ -77,19 +77,19 @@ class HclBlock:
 
 
 #: Returns the texts of a module's files by name, for the source that a call gives.
-Modules = Callable[[str], Mapping[str, str]]
+Modules = Callable[[str], Mapping[str, str | None]]
 
 
 def read(
     text: str,
     source: str,
-    beside: Mapping[str, str] = MappingProxyType({}),
+    beside: Mapping[str, str | None] = MappingProxyType({}),
     modules: Modules = lambda _source: {},
 ) -> tuple[WrittenGroup, ...]:
     """Return every group in a configuration. Raises BadValue for text that is not Terraform.
 
-    `beside`: the texts of the other files of its module, by name (`files_beside`). `modules`: those
-    of the modules that it calls (`files_of_module`).
+    `beside`: the texts of the other files of its module, by name (`files_beside`), None for those
+    that cannot be read. `modules`: those of the modules that it calls (`files_of_module`).
     """
     try:
         return tuple(replace(each, terraform=True) for each in _read(text, source, beside, modules))
@@ -98,7 +98,7 @@ def read(
 
 
 def _read(
-    text: str, source: str, beside: Mapping[str, str], modules: Modules
+    text: str, source: str, beside: Mapping[str, str | None], modules: Modules
 ) -> Iterator[WrittenGroup]:
     blocks = _parsed(text, source, beside)
     users = _Users(blocks)
@@ -124,7 +124,7 @@ def _called(
         for name, each in defined["var"].items()
     }
     variables |= {name: block.value(name) for name in block.attributes}
-    for body, text in files.values():
+    for body, text in filter(None, files.values()):
         scope = Scope(text=text, defined=defined, names={"var": variables})
         for inner in _blocks(body, scope):
             match inner:
@@ -142,26 +142,26 @@ def _called(
 
 
 def _resource(block: HclBlock, label: str, source: str, *, cluster: bool) -> WrittenGroup:
-    entries: list[GroupEntry] = []
+    parameters: list[HclBlock] = []
     unread: list[str] = []
     for one in block.blocks:
         if one.kind == "parameter":
-            entries.append(_entry(one))
-            unread += _unread(one, "name", "apply_method")
+            parameters.append(one)
         elif one.kind == "dynamic" and one.labels == ("parameter",):
             found = _dynamic(one)
-            entries += found or ()
+            parameters += found or ()
             if found is None:
                 unread.append(f"dynamic parameter blocks on line {one.line}")
+    unread += [what for one in parameters for what in _unread(one, "name", "apply_method")]
     return WrittenGroup(
-        entries=tuple(entries),
+        entries=tuple(_entry(one) for one in parameters if not any(_unread(one, "name"))),
         source=source,
         name=block.text("name") or label,
         family=block.text("family"),
         unknown_family=", ".join(_unread(block, "family")),
         cluster=cluster,
         line=block.line,
-        unread=tuple(unread),
+        unread=tuple(dict.fromkeys(unread)),
     )
 
 
@@ -169,12 +169,17 @@ def _unread(block: HclBlock, *names: str) -> Iterator[str]:
     """Yield the attributes that are there and whose value is not known."""
     for name in names:
         found = block.get(name)
-        if found is not None and isinstance(found.value, Unknown | Either):
+        if found is not None and _is_hidden(found.value):
             yield f"{name} = {_expression(found.value)} on line {found.line}"
 
 
-def _dynamic(block: HclBlock) -> list[GroupEntry] | None:
-    """Return the entries of a `dynamic "parameter"` block; None where its list is not known."""
+def _is_hidden(value: Value) -> bool:
+    """Whether a value is known only when Terraform runs."""
+    return isinstance(value, Unknown | Either)
+
+
+def _dynamic(block: HclBlock) -> list[HclBlock] | None:
+    """Return the blocks that a `dynamic "parameter"` makes; None where its list is not known."""
     items = _items(block.value("for_each"))
     content = next((one for one in block.blocks if one.kind == "content"), None)
     if items is None or content is None:
@@ -183,7 +188,7 @@ def _dynamic(block: HclBlock) -> list[GroupEntry] | None:
     iterator = named.text if isinstance(named, Unknown) else block.labels[0]
     names = dict(content.scope.names)
     return [
-        _entry(replace(content, scope=replace(content.scope, names=names | {iterator: each})))
+        replace(content, scope=replace(content.scope, names=names | {iterator: each}))
         for each in ({"key": key, "value": value} for key, value in items)
     ]
 
@@ -198,11 +203,11 @@ def _items(value: Value) -> list[tuple[Value, Value]] | None:
 
 
 def _entry(block: HclBlock) -> GroupEntry:
-    value = block.get("value")
+    value, method = block.get("value"), block.value("apply_method")
     return GroupEntry(
         name=block.text("name") or "",
         value=value.text if value else None,
-        method=block.text("apply_method") if "apply_method" in block.attributes else _METHOD,
+        method=_METHOD if method is None else written(method),
         line=value.line if value else block.line,
         unknown="" if value and value.text is not None else _expression(value and value.value),
         either=_alternatives(value and value.value),
@@ -212,17 +217,27 @@ def _entry(block: HclBlock) -> GroupEntry:
 def _module(block: HclBlock, label: str, source: str, rows: list[str]) -> WrittenGroup:
     found, line = block.value("parameters"), block.attributes["parameters"][1]
     items = found if isinstance(found, list) else []
+    listed = [item for item in items if isinstance(item, dict)]
+    hidden = [
+        f"{key} = {_expression(item[key])} in parameters on line {line}"
+        for item in listed for key in ("name", "apply_method") if _is_hidden(item.get(key))
+    ]  # fmt: skip
     return WrittenGroup(
-        entries=tuple(_listed(item, line, rows) for item in items if isinstance(item, dict)),
+        entries=tuple(
+            _listed(item, line, rows) for item in listed if not _is_hidden(item.get("name"))
+        ),
         source=source,
         name=block.text("parameter_group_name") or label,
         family=block.text("family"),
         unknown_family=", ".join(_unread(block, "family")),
         line=block.line,
-        unread=tuple(
-            f"an element of parameters on line {line}: {_expression(item)}"
-            for item in items
-            if not isinstance(item, dict)
+        unread=(
+            *hidden,
+            *(
+                f"an element of parameters on line {line}: {_expression(item)}"
+                for item in items
+                if not isinstance(item, dict)
+            ),
         )
         if items or found == []
         else (f"parameters on line {line}",),
@@ -233,10 +248,11 @@ def _module(block: HclBlock, label: str, source: str, rows: list[str]) -> Writte
 def _listed(item: dict[str, Any], start: int, rows: list[str]) -> GroupEntry:
     """Return one object of a list; its line is found by searching for its name from the list on."""
     name, value = written(item.get("name")) or "", written(item.get("value"))
+    method = item.get("apply_method")
     return GroupEntry(
         name=name,
         value=value,
-        method=written(item.get("apply_method")) or _METHOD,
+        method=_METHOD if method is None else written(method),
         line=_line(name, start, rows),
         unknown="" if value is not None else _expression(item.get("value")),
         either=_alternatives(item.get("value")),
@@ -349,29 +365,36 @@ def expression(text: str, variables: Mapping[str, Value]) -> Value:
         return Unknown(text)
 
 
-def _parsed(text: str, source: str, beside: Mapping[str, str]) -> tuple[HclBlock, ...]:
+def _parsed(text: str, source: str, beside: Mapping[str, str | None]) -> tuple[HclBlock, ...]:
     body = _tree(text, source)
     defined = definitions({**trees(beside), source: (body, text)})
     return tuple(_blocks(body, Scope(text=text, defined=defined)))
 
 
-def trees(files: Mapping[str, str]) -> dict[str, tuple[Node, str]]:
-    """Return each file's tree and text; what a file defines that cannot be read stays unknown."""
-    found = {}
+def trees(files: Mapping[str, str | None]) -> dict[str, tuple[Node, str] | None]:
+    """Return each file's tree and text; None for a file that cannot be read."""
+    found: dict[str, tuple[Node, str] | None] = {}
     for name, text in files.items():
+        found[name] = None
         with suppress(BadValue):
-            found[name] = (_tree(text, name), text)
+            found[name] = None if text is None else (_tree(text, name), text)
     return found
 
 
 def definitions(
-    files: Mapping[str, tuple[Node, str]],
+    files: Mapping[str, tuple[Node, str] | None],
 ) -> dict[str, dict[str, Definition]]:
-    """Return the locals and variables of a module; values in .tfvars files replace defaults."""
+    """Return the locals and variables of a module; values in .tfvars files replace defaults.
+
+    A file that cannot be read may define any: its values are unknown, and so are then defaults.
+    """
     local: dict[str, Definition] = {}
     default: dict[str, Definition] = {}
     given: dict[str, Definition] = {}
-    for name, (body, text) in files.items():
+    for name, file in files.items():
+        if file is None:
+            continue
+        body, text = file
         if is_values(name):
             given |= _as_definitions(_attributes(body), text)
             continue
@@ -381,6 +404,8 @@ def definitions(
                     local |= _as_definitions(block.attributes, text)
                 case HclBlock("variable", (label,)) if "default" in block.attributes:
                     default[label] = Definition(block.attributes["default"][0], text)
+    if any(file is None and is_values(name) for name, file in files.items()):
+        default, given = {}, {}
     return {"local": local, "var": {**default, **given}}
 
 

@@ -24,21 +24,20 @@ def is_values(name: str) -> bool:
     return name.endswith((".tfvars", ".tfvars.json"))
 
 
-def files_beside(path: Path) -> dict[str, str]:
+def files_beside(path: Path) -> dict[str, str | None]:
     """Return the texts of the other files of a configuration's module, in order of precedence.
 
-    JSON is returned as the same values in HCL. A file that cannot be read is left out: what it
-    defines stays unknown.
+    JSON is returned as the same values in HCL. A file that cannot be read is None: what it defines
+    stays unknown.
     """
     names = sorted(each.name for each in path.parent.iterdir() if each.name != path.name)
     wanted = [name for name in names if name.endswith(_CONFIGURATIONS)]
     wanted += [name for name in _ALWAYS if name in names]
     wanted += [name for name in names if name.endswith(_AUTO)]
-    found = {name: _text(path.parent / name) for name in wanted}
-    return {name: text for name, text in found.items() if text is not None}
+    return {name: _text(path.parent / name) for name in wanted}
 
 
-def files_of_module(caller: Path, source: str) -> dict[str, str]:
+def files_of_module(caller: Path, source: str) -> dict[str, str | None]:
     """Return the configurations of a module in a directory; none of one that is elsewhere.
 
     Source: Terraform language, "Module sources": a local path begins with ./ or ../.
@@ -46,12 +45,11 @@ def files_of_module(caller: Path, source: str) -> dict[str, str]:
     directory = caller.parent / source
     if not source.startswith(("./", "../")) or not directory.is_dir():
         return {}
-    texts = {
+    return {
         str(each): _text(each)
         for each in sorted(directory.iterdir())
         if each.name.endswith(_CONFIGURATIONS)
     }
-    return {name: text for name, text in texts.items() if text is not None}
 
 
 def _text(path: Path) -> str | None:
@@ -63,5 +61,12 @@ def _text(path: Path) -> str | None:
 
 
 def _as_hcl(text: str) -> str:
-    """Return a JSON object's values as attributes: a JSON value is an HCL expression."""
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in json.loads(text).items())
+    """Return a JSON object's values as attributes: a JSON value is an HCL expression.
+
+    Its texts are not templates. Raises ValueError for what is not an object.
+    """
+    values = json.loads(text)
+    if not isinstance(values, dict):
+        raise ValueError("not a JSON object")
+    rows = "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
+    return rows.replace("${", "$${").replace("%{", "%%{")

@@ -23,6 +23,7 @@ from mrtuner.catalog.families import family as known_family
 from mrtuner.errors import BadValue
 from mrtuner.formula.class_memory import class_memory
 from mrtuner.formula.rds_formula import machine_variables
+from mrtuner.tuning.feasibility import NEED_MEMORY
 from mrtuner.units import GiB, TiB
 from mrtuner.wording import enumerated
 from rdstune.group.budget import check_budget, keeps_budget
@@ -72,10 +73,18 @@ def lint(
     if classes is None and smallest is None:
         classes = _classes_of_users(group)
     machines = _machines(engine, None if classes is None else tuple(classes), smallest)
+    if not machines:
+        raise BadValue(
+            f"no class of {engine} that is considered has the memory of "
+            f"{smallest.name if smallest else 'any'}",
+            "Name a smaller class with --smallest, or other classes with --class.",
+        )
     found = [*about_family, *_contradictions(group, name), *_of_group(group)]
     for variant in _variants(group):
         each = list(_each(variant, known, name, machines))
-        found += [*each, *_budget(_sound(variant, each), known, name, machines)]
+        found += each
+        if not _hides_memory(variant):
+            found += _budget(_sound(variant, each), known, name, machines)
     placed = dict.fromkeys(_of(group, one) for one in found)
     return tuple(sorted(placed, key=lambda one: (one.line or 0, _ORDER[one.severity])))
 
@@ -372,9 +381,19 @@ def _points(memory: tuple[int, int, int], vcpus: int) -> tuple[dict[str, int], .
     return tuple(machine_variables(size, vcpus, storage) for size, storage in sizes)
 
 
+def _hides_memory(group: WrittenGroup) -> bool:
+    """Whether what the group needs at most follows from values that are not known."""
+    hidden = {entry.name for entry in group.entries if entry.value is None}
+    return bool(group.unread or hidden.intersection(NEED_MEMORY))
+
+
 def _sound(group: WrittenGroup, found: Iterable[Finding]) -> dict[str, str]:
-    """Return the usable values: known, and without an error."""
-    wrong = {each.parameter for each in found if each.severity is Severity.ERROR}
+    """Return the usable values: known, and without an error but that of their method."""
+    wrong = {
+        each.parameter
+        for each in found
+        if each.severity is Severity.ERROR and each.check != "static-immediate"
+    }
     return {
         entry.name: entry.value
         for entry in group.entries

@@ -203,7 +203,9 @@ def _combined(left: Linear | None, operator: ast.operator, right: Linear | None)
             return left + right * Fraction(-1)
         case ast.Mult():
             return _scaled(left, right.number) or _scaled(right, left.number)
-    return _scaled(left, 1 / right.number) if right.number else None
+        case ast.Div() | ast.FloorDiv():
+            return _scaled(left, 1 / right.number) if right.number else None
+    return None
 
 
 def _scaled(linear: Linear | None, by: Fraction | None) -> Linear | None:
