@@ -63,6 +63,7 @@ def test_a_confirmation_that_does_harm_confirms_nothing() -> None:
         "its p99 latency was 3 times that of what it raced",
     )
     assert harm(raced(1.15, 1.15, slowest=[(1000.0, 2000.0), (1000.0, 1000.0)])) == ()
+    assert len(harm(raced(1.15, 1.15, slowest=[(1000.0, 3000.0)]))) == 1, "all runs together"
     assert harm(raced(1.15, 1.15, failed=(0.0, 0.05))) == ("5.0% of its transactions failed",)
 
 
@@ -211,10 +212,13 @@ def test_a_budget_becomes_lengths_and_shares() -> None:
 
 
 def test_a_run_is_long_enough_for_a_p99_or_the_rate_is_refused() -> None:
-    """1,000 transactions at 60 a second take 17 s; nine pairs of 36 s are 324 s."""
-    assert schedule(1200, rate=60).window == 17
+    """1,000 transactions and four times their root, 126, at 60 a second take 19 s.
+
+    They arrive at random. Nine pairs of 40 s are 360 s.
+    """
+    assert schedule(1200, rate=60).window == 19
     assert schedule(1200, rate=5000).window == 4
-    with pytest.raises(UsageError, match="20 s has no room for runs of 17 s") as refused:
+    with pytest.raises(UsageError, match="20 s has no room for runs of 19 s") as refused:
         schedule(20, rate=60)
     assert refused.value.hint == "Raise the rate, or give at least --budget 6min."
     with pytest.raises(UsageError, match="a run of 20 s at 20 transactions a second is too short"):

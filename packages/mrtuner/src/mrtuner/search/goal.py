@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mrtuner.bench.verdict.pairs import Measure
 
 NO_P99: Final = "too few transactions ended in a run for a p99"
+NO_TAIL: Final = "too few transactions ended for a p99: the slowest may have become slower"
 
 
 def rate_of(goal: str) -> float | None:

@@ -48,7 +48,7 @@ def trace(search: Search) -> str:
         for one in search.trials:
             if one.score is not None:
                 won = one.outcome == "better"
-                best = one.score if won else best
+                best = max(best, one.score) if won else best
                 axes.plot([one.number], [_percent(one.score)], "D", markersize=7,
                           color=ink if won else paper, markeredgecolor=ink)  # fmt: skip
             steps.append((one.number, best))

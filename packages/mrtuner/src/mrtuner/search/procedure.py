@@ -207,7 +207,7 @@ class Procedure:
                 return
             side = self._side(proposal.settings, search.side(self._base))
             done = self._try("proposed", side, proposal.place)
-            optimiser.tell(proposal, _FAILED if done.score is None else done.score)
+            optimiser.tell(proposal, self._known(done.number))
 
     def _optimiser(self) -> Optimiser:
         search = self.search
@@ -216,7 +216,7 @@ class Procedure:
         seed = search.seed + len(done)
         made = Optimiser(box, seed, search.advice, at_random=self.at_random)
         for one in done:
-            made.add(one.place, _FAILED if one.score is None else one.score)
+            made.add(one.place, self._known(one.number))
         return made
 
     def _proposal(self, optimiser: Optimiser) -> Proposal | None:
@@ -229,9 +229,13 @@ class Procedure:
                 side = self._side(proposal.settings, base)
                 if side not in tried and self.fits(side):
                     return proposal
-                known = tried.index(side) if side in tried else None
-                optimiser.tell(proposal, None if known is None else self.search.score(known))
+                optimiser.tell(proposal, self._known(tried.index(side)) if side in tried else None)
         return None
+
+    def _known(self, number: int) -> float:
+        """Return what the optimiser is told of a trial, or of the advice, at its number."""
+        score = 0.0 if number == 0 else self.search.trials[number - 1].score
+        return _FAILED if score is None else score
 
     def _tried(self) -> list[Settings]:
         """Return the settings of all trials, the advice first: each at its number."""

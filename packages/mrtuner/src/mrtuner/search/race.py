@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import log
+from math import exp, log
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
@@ -39,7 +39,7 @@ class Raced:
     """Pairs of runs: the best so far, or whatever is compared with, comes first in each."""
 
     pairs: Sequence[Pair]  # transactions per second, the checkpoint left behind included
-    slowest: Sequence[Pair] = ()  # p99 latency [µs]
+    slowest: Sequence[Pair] = ()  # p99 latency [µs]; one pair of all runs, if each has too few
     throughputs: Sequence[Pair] = ()  # of a live server, where statement times are compared
     failed: Pair = (0.0, 0.0)  # shares of transactions that failed
     verdict: Verdict = Verdict.UNDECIDED
@@ -80,7 +80,7 @@ def harm(raced: Raced) -> tuple[str, ...]:
     """Return why a race that was not stopped confirms nothing: none, or one reason."""
     if (why := _failed(raced)) is not None:
         return (why,)
-    if raced.slowest and (slower := compare(raced.slowest).ratio) > _SLOW:
+    if raced.slowest and (slower := exp(gain(raced.slowest))) > _SLOW:
         return (f"its p99 latency was {slower:.2g} times that of what it raced",)
     return ()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil
+from math import ceil, sqrt
 from typing import Final, NamedTuple
 
 from mrtuner.errors import UsageError
@@ -41,6 +41,9 @@ _BESIDE: Final = 1.0
 #: still gains more than this from one half to the next goes on, up to twice as long or two minutes.
 _WARMING, _LONGEST_WARMING = 0.03, 120
 _STILL_GAINS: Final = 0.05
+#: Transactions arrive at random: so many standard deviations more than needed are expected, since
+#: a run with too few has no p99.
+_SPREAD: Final = 4
 #: More pairs cost time that longer windows use better.
 _MOST_PAIRS: Final = 30
 
@@ -64,7 +67,7 @@ def schedule(budget: float, *, live: bool = False, rate: float | None = None) ->
     shortest, longest = (_SHORTEST_LIVE, _LONGEST_LIVE) if live else (_SHORTEST, _LONGEST)
     run = budget * _SHARES["search"] / (trials * _PAIRS * runs) - _BESIDE
     warmup = _SETTLING if live else min(_WARMUP, int(run / 3))
-    enough = ceil(needed(0.99) / rate) if rate else 0
+    enough = ceil((needed(0.99) + _SPREAD * sqrt(needed(0.99))) / rate) if rate else 0
     if enough > longest:
         raise UsageError(
             f"a run of {longest} s at {rate:g} transactions a second is too short for a p99",

@@ -33,13 +33,14 @@ from mrtuner.bench.verdict.judge import verdicts
 from mrtuner.bench.verdict.pairs import Measure, latency
 from mrtuner.errors import MrTunerError
 from mrtuner.postgres.connect import connect
-from mrtuner.search.goal import NO_P99, measure_of
+from mrtuner.search.goal import NO_P99, NO_TAIL, measure_of
 from mrtuner.search.procedure import LONG_RUNS
 from mrtuner.search.profile import evidence, most_images, of_run
 from mrtuner.search.race import Raced
 from mrtuner.search.schedule import LONG_RUN, warm, warming
 from mrtuner.search.space import Server
 from mrtuner.stats.comparison import Pair, Verdict, compare
+from mrtuner.stats.histogram import merged
 from mrtuner.units import Bytes, GiB
 
 if TYPE_CHECKING:
@@ -389,12 +390,13 @@ class Measurements:
     def _raced(self, taken: Sequence[MeasuredRun]) -> Raced:
         """Return the pairs of runs so far."""
         read = measure_of(self.cell.rate, reads_only=self.workload.reads_only)
+        p99 = latency(0.99)
         sides = [
             {one.block: one for one in taken if one.label == name} for name in (_FIRST, _SECOND)
         ]
         both = sorted(sides[0].keys() & sides[1].keys())
         return Raced(
-            pairs=_values(sides, both, read), slowest=_values(sides, both, latency(0.99)),
+            pairs=_values(sides, both, read), slowest=_values(sides, both, p99) or _of_all(sides),
             failed=(_failed(sides[0].values()), _failed(sides[1].values())),
         )  # fmt: skip
 
@@ -417,6 +419,7 @@ class Measurements:
             disturbed=others,
             cautions=(
                 *(() if judged is None else judged.cautions),
+                *(() if raced.slowest else (NO_TAIL,)),
                 *(unlike_servers(*(one.pairs for one in halves)) if exchanged else ()),
                 *(() if self.workload.reads_only else _compressing(record.plan)),
             ),
@@ -468,6 +471,12 @@ def _values(
 ) -> list[tuple[float, float]]:
     found = [(read(sides[0][block]), read(sides[1][block])) for block in both]
     return [(a, b) for a, b in found if a and b]
+
+
+def _of_all(sides: Sequence[Mapping[int, MeasuredRun]]) -> list[tuple[float, float]]:
+    """Return the p99 latencies of all runs of a race together, if that is enough transactions."""
+    a, b = (merged(one.times for one in runs.values()).percentile(0.99) for runs in sides)
+    return [(float(a), float(b))] if a and b else []
 
 
 def _failed(samples: Iterable[MeasuredRun]) -> float:
