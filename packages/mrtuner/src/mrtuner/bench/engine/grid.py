@@ -16,7 +16,7 @@ from mrtuner.bench.engine.run import RunFiles
 from mrtuner.bench.load.pgbench import find_pgbench, pgbench_version
 from mrtuner.bench.plan.model import GridCell, Plan
 from mrtuner.bench.record.archive import Archive, load, locked
-from mrtuner.bench.record.model import Record, host_facts, now
+from mrtuner.bench.record.model import Record, assembled, host_facts, now, unlike
 from mrtuner.bench.server import guard
 from mrtuner.bench.server.variant import possible, servers
 from mrtuner.errors import Refused
@@ -103,12 +103,8 @@ def _check_workloads(plan: Plan, program: Path) -> None:
 
 
 def _require_same_place(record: Record, here: RunDocument) -> None:
-    """Refuse to continue on another kernel or version: the halves would not be comparable."""
-    changed = [
-        f"{name} was {getattr(record, name)}, is {getattr(here, name)}"
-        for name in ("kernel", "pgbench", "mrtuner")
-        if getattr(record, name) != getattr(here, name)
-    ]
+    """Refuse to continue on another machine or version: the halves would not be comparable."""
+    changed = unlike(record, assembled(here, (), sealed=False))
     if changed:
         raise Refused(
             f"the run was started on another machine: {'; '.join(changed)}",
