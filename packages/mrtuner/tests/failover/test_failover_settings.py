@@ -241,7 +241,7 @@ def test_what_npgsql_does_by_default_is_no_bound() -> None:
 
 
 #: Drivers that take several hosts in what the snippet writes.
-SEVERAL = ("npgsql", "pgjdbc", "wildfly", "pgx", "mysql", "oracle", "oracle-jdbc")
+SEVERAL = ("sqlalchemy", "npgsql", "pgjdbc", "wildfly", "pgx", "mysql", "oracle", "oracle-jdbc")
 
 
 @pytest.mark.parametrize("name", SEVERAL)

@@ -8,10 +8,12 @@ from mrtuner.failover.settings.stacks.stack import Stack
 
 def write(limits: Bounds) -> str:
     """create_engine() with its pool."""
+    hosts = "&".join(f"host={name}" for name in limits.names)
+    where = f"app@/shop?{hosts}" if limits.hosts > 1 else "app@db/shop"
     rows = "\n".join(f'        "{name}": "{value}",' for name, value in limits.conninfo.items())
     return (
         "engine = create_engine(\n"
-        '    "postgresql+psycopg://app@db/shop",\n'
+        f'    "postgresql+psycopg://{where}",\n'
         "    pool_pre_ping=True,  # finds dead connections; connect_args limit the time\n"
         f"    pool_timeout={limits.pool_wait},\n"
         "    pool_recycle=600,\n"
