@@ -483,7 +483,9 @@ def test_a_standby_leaves_what_must_match_its_primary(standby: Cluster) -> None:
     tuning = mrtuner.tune(standby.dsn(), memory="1GB", cpus=16, connections=20)
     for name, value in (("max_connections", "60"), ("max_worker_processes", "9")):
         assert (tuning[name].value, tuning[name].changes) == (value, False)
-        assert tuning[name].reason == "must match the primary: change it there first"
+        assert tuning[name].reason == (
+            "must not be lower than on the primary: raise it here first, lower it there first"
+        )
     assert "this is a standby: settings that must match the primary are left alone" in texts(tuning)
     assert tuning["shared_buffers"].value == "256MB", "the rest may differ"
     assert tuning["max_wal_size"].basis == "convention", "a standby writes no WAL of its own"

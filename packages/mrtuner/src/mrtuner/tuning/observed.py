@@ -125,7 +125,8 @@ def _fixed(server: Server) -> dict[str, str]:
         if item.origin == "command line"
     }
     if server.standby:
-        fixed |= dict.fromkeys(FOLLOW_PRIMARY, "must match the primary: change it there first")
+        why = "must not be lower than on the primary: raise it here first, lower it there first"
+        fixed |= dict.fromkeys(FOLLOW_PRIMARY, why)
     return fixed
 
 
