@@ -28,9 +28,9 @@ def command(
       mrtuner mcp --config fleet.toml --history /var/lib/mrtuner
       mrtuner mcp --json                             only lists the tools
 
-    An agent's program starts this command. Its tools only read: check, tune, explain, vacuum,
-    plans, limits, what_happened, history_query and failover_predict; none changes anything. The
-    servers are known by name (HOST:PORT, or as in --config); connection strings are never shown.
+    An agent's program starts this command. Its tools only read, and none changes anything: check,
+    tune, explain, vacuum, what_happened, history_query and others, which --json lists. The servers
+    are known by name (HOST:PORT, or as in --config); connection strings are never shown.
     """
     if as_json:
         from mrtuner.agents.tools import tools_document

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--no-write", is_flag=True, help="Probe with reads only, without a ledger of writes.")
 @options.html_option("Write the report, with a time line, as one HTML page.")
-@check_option.checks("a client waited longer than --within, or an acknowledged write was lost")
+@check_option.checks("a client waited longer than --within, or a write was lost or doubled")
 @account_options
 @options.yes_option
 @options.json_option
@@ -78,8 +78,8 @@ def command(
     connections, over many that stay open, and with queries in flight. Each answer shows which
     server gave it; writes are counted in a separate table that is dropped at the end. A command is
     run without a shell. The exit code is 1 if nothing failed over; with --check it is 3 if a
-    client waited longer than --within or an acknowledged write was lost. Servers tagged as
-    production are refused.
+    client waited longer than --within, or an acknowledged write was lost, doubled, accepted by the
+    old primary, or could not be counted. Servers tagged as production are refused.
     """
     from mrtuner.answers import rehearse
     from mrtuner.failover.rehearse.document import rehearsal_document

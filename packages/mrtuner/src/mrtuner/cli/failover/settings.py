@@ -50,9 +50,9 @@ def command(
       mrtuner failover settings --stack pgbouncer --within 10s --sysctl app-host.txt
 
     Stacks: libpq, psycopg, sqlalchemy, django, rails, asyncpg, pg8000, pgjdbc, hikaricp, wildfly,
-    pgx, node-postgres, npgsql, pgbouncer, oracle, mysql. The snippet goes to stdout; its effect
-    and cost go to stderr. It also holds for a path twice as slow and for connections of any age.
-    Impossible limits are refused with the reason.
+    pgx, node-postgres, npgsql, pgbouncer, oracle, oracle-jdbc, mysql. The snippet goes to stdout;
+    its effect and cost go to stderr. It also holds for a path twice as slow and for connections of
+    any age. Impossible limits are refused with the reason.
     """
     from mrtuner.failover import text
     from mrtuner.failover.predict.path import Path
