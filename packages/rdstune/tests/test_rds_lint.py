@@ -236,7 +236,7 @@ def test_what_only_the_smallest_classes_refuse_is_told_with_how_to_leave_them_ou
 
 def test_without_a_class_nothing_is_judged_and_that_is_an_error() -> None:
     classes = [instance_class("db.t4g.micro")]
-    with pytest.raises(BadValue, match="no class of postgres .* has the memory of db.r6g.large"):
+    with pytest.raises(BadValue, match=r"no class of postgres .* has the memory of db\.r6g\.large"):
         lint(group(work_mem="4096"), classes=classes, smallest=instance_class("db.r6g.large"))
 
 
