@@ -270,6 +270,8 @@ def test_runs_of_other_hosts_kernels_or_versions_are_unlike() -> None:
     )
     more = {"cpus": {"value": 4, "source": "by hand"}}
     newer = {name: SETTINGS | {"server_version": "19.0"} for name in ("a", "b")}
+    machines = [{"vm": {"value": {"ram": 8, "committed": c}, "source": ""}} for c in (1, 2)]
+    assert unlike(*(replace(one, host=each) for each in machines)) == []
     assert unlike(one, replace(one, kernel="Linux 7.0")) == ["kernel Linux 6.1 against Linux 7.0"]
     assert "cpus 2 against 4" in unlike(one, replace(one, host=more))
     assert "PostgreSQL of a 18.6 against 19.0" in unlike(one, replace(one, settings=newer))

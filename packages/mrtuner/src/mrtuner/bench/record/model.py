@@ -97,12 +97,10 @@ def unlike(one: Record, other: Record) -> list[str]:
         for name in _ALIKE
         if getattr(one, name) != getattr(other, name)
     ]
-    found += [
-        f"{name} {one.host.get(name, {}).get('value')} against"
-        f" {other.host.get(name, {}).get('value')}"
-        for name in sorted({*one.host, *other.host} - _PASSING)
-        if one.host.get(name, {}).get("value") != other.host.get(name, {}).get("value")
-    ]
+    for name in sorted({*one.host, *other.host} - _PASSING):
+        here, there = (_lasting(side.host.get(name, {}).get("value")) for side in (one, other))
+        if here != there:
+            found.append(f"{name} {here} against {there}")
     for name in sorted(set(one.settings) & set(other.settings)):
         left, right = (
             side.settings[name].get("server_version", "unknown") for side in (one, other)
@@ -110,6 +108,13 @@ def unlike(one: Record, other: Record) -> list[str]:
         if left != right:
             found.append(f"PostgreSQL of {name} {left} against {right}")
     return found
+
+
+def _lasting(value: Any) -> Any:
+    """The value of a fact without what changes from minute to minute."""
+    if isinstance(value, Mapping):
+        return {name: each for name, each in value.items() if name != "committed"}
+    return value
 
 
 def assembled(head: RunDocument, lines: Sequence[AnyLine], *, sealed: bool) -> Record:
