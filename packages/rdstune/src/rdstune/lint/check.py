@@ -83,8 +83,11 @@ def lint(
     for variant in _variants(group):
         each = list(_each(variant, known, name, machines))
         found += each
-        if not _hides_memory(variant, each):
-            found += _budget(_sound(variant, each), known, name, machines)
+        if not _hides_memory(variant):
+            every, sound = (_sound(variant, each, methods) for methods in (False, True))
+            over = list(_budget(sound, known, name, machines))
+            # A value that is wrong only in its method may be what makes the others fit.
+            found += over if every == sound or list(_budget(every, known, name, machines)) else ()
     placed = dict.fromkeys(_of(group, one) for one in found)
     return tuple(sorted(placed, key=lambda one: (one.line or 0, _ORDER[one.severity])))
 
@@ -381,16 +384,18 @@ def _points(memory: tuple[int, int, int], vcpus: int) -> tuple[dict[str, int], .
     return tuple(machine_variables(size, vcpus, storage) for size, storage in sizes)
 
 
-def _hides_memory(group: WrittenGroup, found: Iterable[Finding]) -> bool:
-    """Whether memory follows from unknown values, or from one that is wrong only in its method."""
+def _hides_memory(group: WrittenGroup) -> bool:
+    """Whether what the group needs at most follows from values that are not known."""
     hidden = {entry.name for entry in group.entries if entry.value is None}
-    hidden |= {each.parameter or "" for each in found if each.check == "static-immediate"}
     return bool(group.unread or hidden.intersection(NEED_MEMORY))
 
 
-def _sound(group: WrittenGroup, found: Iterable[Finding]) -> dict[str, str]:
-    """Return the usable values: known, and without an error."""
-    wrong = {each.parameter for each in found if each.severity is Severity.ERROR}
+def _sound(group: WrittenGroup, found: Iterable[Finding], methods: bool) -> dict[str, str]:
+    """Return the usable values: known, and without an error, be it only one of their `methods`."""
+    wrong = {
+        each.parameter for each in found
+        if each.severity is Severity.ERROR and (methods or each.check != "static-immediate")
+    }  # fmt: skip
     return {
         entry.name: entry.value
         for entry in group.entries
