@@ -154,7 +154,7 @@ def _resource(block: HclBlock, label: str, source: str, *, cluster: bool) -> Wri
                 unread.append(f"dynamic parameter blocks on line {one.line}")
     unread += [what for one in parameters for what in _unread(one, "name", "apply_method")]
     return WrittenGroup(
-        entries=tuple(_entry(one) for one in parameters if not any(_unread(one, "name"))),
+        entries=tuple(_entry(one) for one in parameters if not _is_hidden(one.value("name"))),
         source=source,
         name=block.text("name") or label,
         family=block.text("family"),
