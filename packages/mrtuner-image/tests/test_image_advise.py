@@ -159,7 +159,7 @@ def test_a_rule_is_silent_where_it_could_change_the_image(
         ),
         (
             "package-caches",
-            "FROM python\nRUN --mount=target=/src --mount=type=cache,target=/root/.cache "
+            "FROM python\nRUN --mount=target=/src --mount=type=cache,target=/var/cache/pip "
             "pip install /src\n",
         ),
     ],
