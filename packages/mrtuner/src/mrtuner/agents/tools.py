@@ -212,15 +212,13 @@ def history_query(places: Places, said: QueryInputs) -> HistoryRows:
     be read. Nothing else can. Times are in UTC. It ends after ten seconds, and long texts are cut.
     """
     wanted = said.after + said.most + 1  # one more tells whether there is a next part
-    found = answers.query(said.sql, places.recorded(), part=Part(rows=wanted))
-    return HistoryRows(columns=found.columns, rows=found.rows, damaged=found.damaged)
+    return answers.query(said.sql, places.recorded(), part=Part(rows=wanted))
 
 
 @tool("Views of the history", ("rows",))
 def history_views(places: Places, said: ViewsInputs) -> HistoryRows:
     """List the views that `history_query` can read, or the columns of one, with their units."""
-    found = answers.history_views(said.view, places.recorded())
-    return HistoryRows(columns=found.columns, rows=found.rows, damaged=found.damaged)
+    return answers.history_views(said.view, places.recorded())
 
 
 @tool("How long a client hangs")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
@@ -15,7 +14,7 @@ from mrtuner.units import parse_duration
 
 if TYPE_CHECKING:
     from mrtuner.history.analysis.period import HistoryPeriod
-    from mrtuner.history.document import HistoryComparison, HistorySummary
+    from mrtuner.history.document import HistoryComparison, HistoryRows, HistorySummary
     from mrtuner.history.query_part import Part
     from mrtuner.history.reading import History
 
@@ -108,16 +107,9 @@ def _summary(
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryRows:
-    """The rows of a query on a history."""
-
-    columns: list[str]
-    rows: list[list[Any]]  # NaN and infinity are None
-    damaged: tuple[str, ...]  # files that were left out
-
-
-def query(sql: str, directory: Path | str | None = None, *, part: Part | None = None) -> QueryRows:
+def query(
+    sql: str, directory: Path | str | None = None, *, part: Part | None = None
+) -> HistoryRows:
     """Run one SELECT, or EXPLAIN of one, on a history, in DuckDB's dialect.
 
     It can read the history and nothing else. With `part`, it has a limit of time and of rows, and
@@ -128,16 +120,18 @@ def query(sql: str, directory: Path | str | None = None, *, part: Part | None = 
         BadValue: DuckDB refuses it, or it took too long.
         MissingPart: DuckDB is not installed.
     """
+    from mrtuner.history.document import HistoryRows
+
     with _opened(directory) as history:
         history.require_query(sql)
         history.provide(sql)
         history.lock()
         columns, rows = history.table(sql) if part is None else history.part(sql, part)
         damaged = tuple(map(str, history.damaged))
-    return QueryRows(columns=list(columns), rows=[_plain(row) for row in rows], damaged=damaged)
+    return HistoryRows(columns=list(columns), rows=[_plain(row) for row in rows], damaged=damaged)
 
 
-def history_views(view: str | None = None, directory: Path | str | None = None) -> QueryRows:
+def history_views(view: str | None = None, directory: Path | str | None = None) -> HistoryRows:
     """Return the views of a history with their meanings, or the columns of one with their units.
 
     Raises:
@@ -145,13 +139,15 @@ def history_views(view: str | None = None, directory: Path | str | None = None) 
         BadValue: there is no such view.
         MissingPart: DuckDB is not installed.
     """
+    from mrtuner.history.document import HistoryRows
+
     with _opened(directory) as history:
         if view is None:
             columns, rows = ["view", "what"], [list(one) for one in history.views()]
         else:
             columns, rows = ["column", "type", "unit", "what"], history.described(view)
         damaged = tuple(map(str, history.damaged))
-    return QueryRows(columns=columns, rows=rows, damaged=damaged)
+    return HistoryRows(columns=columns, rows=rows, damaged=damaged)
 
 
 def _plain(row: tuple[Any, ...]) -> list[Any]:

@@ -37,14 +37,13 @@ def command(
     """
     from mrtuner.answers import query
     from mrtuner.documents import as_builtins
-    from mrtuner.history.document import HistoryRows
     from mrtuner.history.text import row_lines
 
     form = options.one_format(form, as_json)
     found = query(sql, directory)
     for damaged in found.damaged:
         terminal.print_note(f"left out: {damaged}")
-    told = as_builtins(HistoryRows(columns=found.columns, rows=found.rows, damaged=found.damaged))
+    told = as_builtins(found)
     if form == "json":
         terminal.deliver(terminal.as_json(told), output)
     elif form == "csv":

@@ -23,9 +23,7 @@ def command(view: str | None, directory: Path | None, as_json: bool) -> None:
       mrtuner history views statements
     """
     from mrtuner.answers import history_views
-    from mrtuner.history.document import HistoryRows
     from mrtuner.history.text import row_lines
 
-    found = history_views(view, directory)
-    told = HistoryRows(columns=found.columns, rows=found.rows, damaged=found.damaged)
+    told = history_views(view, directory)
     terminal.answer(told, row_lines(told.columns, told.rows), as_json)
