@@ -20,7 +20,7 @@ from mrtuner.answers.settings_search.server_in_use import Tried, _known, search_
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import State
 from mrtuner.change.settings.apply import Wanted, apply, plan
-from mrtuner.errors import MissingPart, NotPutBack, Refused
+from mrtuner.errors import MissingPart, NotPutBack, Refused, UsageError
 from mrtuner.postgres.cluster import Cluster
 from mrtuner.postgres.connect import connect, impatient
 from mrtuner.postgres.read_server import read
@@ -265,7 +265,10 @@ def test_what_a_window_cannot_show_is_not_tried_on_a_live_server(server: Cluster
 def test_the_forecast_that_is_confirmed_is_what_runs(
     server: Cluster, journal: Journal, tmp_path: Path
 ) -> None:
-    """Without statement times, no window is shorter than 20 s; a budget of 5 min gives 5 s."""
+    """Without statement times, no window is shorter than 20 s; a budget of 11 min gives 5 s.
+
+    Nine pairs of three windows of 20 s, each after 3 s, take 621 s.
+    """
     told = list[str]()
     asked = list[Search]()
 
@@ -273,10 +276,17 @@ def test_the_forecast_that_is_confirmed_is_what_runs(
         asked.append(search)
         raise Refused("no")
 
-    with pytest.raises(Refused, match="no"):
+    def searched(budget: str) -> None:
         search_live(
-            server.dsn(), tmp_path / "search", SearchWish(budget="5min"), journal=journal,
+            server.dsn(), tmp_path / budget, SearchWish(budget=budget), journal=journal,
             confirm=refuse, tell=told.append, memory="1GB",
         )  # fmt: skip
+
+    with pytest.raises(UsageError, match="5 min has no room for runs of 20 s") as short:
+        searched("5min")
+    assert short.value.hint == "Make pg_stat_statements readable, or give at least --budget 11min."
+    assert asked == []
+    with pytest.raises(Refused, match="no"):
+        searched("11min")
     assert (asked[0].goal, asked[0].schedule.window) == ("throughput", 20)
     assert any("a run measures 20 s" in line for line in told)

@@ -48,10 +48,13 @@ _SPREAD: Final = 4
 _MOST_PAIRS: Final = 30
 
 
-def schedule(budget: float, *, live: bool = False, rate: float | None = None) -> Schedule:
+def schedule(
+    budget: float, *, live: bool = False, rate: float | None = None, least: int = 0
+) -> Schedule:
     """Return how a budget [s] is spent.
 
-    With a `rate` of transactions a second, runs are long enough for a p99.
+    With a `rate` of transactions a second, runs are long enough for a p99. No run is shorter than
+    `least` [s], which a live server needs where it does not time its statements.
 
     Raises:
         UsageError: the budget is too short or too long, or the rate too low for a p99.
@@ -73,16 +76,23 @@ def schedule(budget: float, *, live: bool = False, rate: float | None = None) ->
             f"a run of {longest} s at {rate:g} transactions a second is too short for a p99",
             f"It needs {needed(0.99):,} transactions: raise the rate.",
         )
-    window = max(shortest, enough, min(longest, int(run - warmup)))
+    window = max(shortest, enough, least, min(longest, int(run - warmup)))
     planned = Schedule(
         budget=budget, window=window, warmup=warmup, pairs=_PAIRS, runs=runs, **_SHARES
     )
-    least = (PROFILE_PAIRS + FEWEST_BLOCKS) * _expected(planned)
-    if rate and least > budget:
+    takes = (PROFILE_PAIRS + FEWEST_BLOCKS) * _expected(planned)
+    if (rate or least) and takes > budget:
+        needs, other = (
+            (f"a p99 at {rate:g} transactions a second needs", "Raise the rate")
+            if rate
+            else (
+                "a server that does not time its statements needs",
+                "Make pg_stat_statements readable",
+            )
+        )
         raise UsageError(
-            f"{pretty_duration(budget)} has no room for runs of {window} s, as a p99 at {rate:g} "
-            "transactions a second needs",
-            f"Raise the rate, or give at least --budget {ceil(least / 60)}min.",
+            f"{pretty_duration(budget)} has no room for runs of {window} s, as {needs}",
+            f"{other}, or give at least --budget {ceil(takes / 60)}min.",
         )
     return planned
 

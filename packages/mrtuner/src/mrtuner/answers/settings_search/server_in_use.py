@@ -119,8 +119,8 @@ def _begun(
     with connect(dsn) as session:
         in_force = _in_force(session, known, _searchable(known))
         by_statements = statement_times(session) is not None
-    planned = schedule(parse_duration(wish.budget), live=True)
     least = 0 if by_statements else SHORTEST_BY_TRANSACTIONS
+    planned = schedule(parse_duration(wish.budget), live=True, least=least)
     advised = {
         one.name: known.shown(one.name, one.value)
         for one in tuning.changes
@@ -130,7 +130,7 @@ def _begun(
         mrtuner=__version__, postgres=tuning.server.version, started=now(),
         seed=randrange(2**31) if wish.seed is None else wish.seed,  # noqa: S311 - no secret
         goal=_BY_STATEMENTS if by_statements else "throughput",
-        schedule=replace(planned, window=max(planned.window, least)), keep=tuple(sorted(wish.keep)),
+        schedule=planned, keep=tuple(sorted(wish.keep)),
         load=SearchedLoad(
             builtin=None, scripts=(), scale=None, clients=None, memory=None, iops=None, server=who
         ),
