@@ -20,7 +20,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, fsum, log, sqrt
@@ -46,6 +46,7 @@ class Grid(procedure.Procedure):
     """All cells in turn, instead of what is proposed."""
 
     pairs: int
+    only: Collection[str] = ()
 
     def _profile(self) -> None:
         super()._profile()
@@ -63,7 +64,7 @@ class Grid(procedure.Procedure):
             self._try("proposed", dict(self.search.advice), {})
         for name, text in _cells(space.dimensions(self.search.searched, self.server)):
             side = self._side({name: text}, self.search.advice)
-            if side in self._tried():
+            if side in self._tried() or (self.only and f"{name}={text}" not in self.only):
                 continue
             say(f"{name} = {text}")
             if self.fits(side):
@@ -98,7 +99,7 @@ def main() -> None:
     for name in options.load:
         place = options.records / f"{name}-grid"
         place.mkdir(parents=True, exist_ok=True)
-        with arranged(name, place, partial(Grid, pairs=options.pairs)):
+        with arranged(name, place, partial(Grid, pairs=options.pairs, only=options.cell)):
             found = _measured(place, name, options.clients)
         rows.append(_row(found, name))
         _tell(rows[-1])
@@ -260,6 +261,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--load", action="append", choices=LOADS, default=[])
     parser.add_argument("--runs", action="append", type=Path, default=[], help="of small_volume.py")
     parser.add_argument("--pairs", type=int, default=6, help="of each cell")
+    parser.add_argument("--cell", action="append", default=[], help="only this: setting=value")
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--records", type=Path, default=Path("searches"))
     parser.add_argument("--output", type=Path, default=Path("search-grid.json"))

@@ -53,12 +53,12 @@ _AGREED: Final = """
 _GRID: Final = """
 ### Load {title}
 
-{load}: the ends of the range of each setting that a search may try, and its special values, as far
+The ends of the range of each setting that a search may try, and its special values, as far
 as the memory budget allows, alone against the advice, on PostgreSQL {postgres}
 with {clients} clients, {how}. The bounds hold for
 all {cells} cells together with 95 % (Bonferroni; the spread of {spread} is pooled over the cells).
 **{verdict}**
-Settings that gain only together are not in it.
+Settings that gain only together are not in it.{again}
 
 | Setting | The advice | Tried | Against the advice | Pairs |
 |:--|:--|:--|:--|--:|"""
@@ -78,8 +78,8 @@ def _grid(grid: Mapping[str, Any]) -> Iterator[str]:
     most = _percent(max(one["high"] for one in tried))[1:]
     surely = [one for one in tried if one["low"] > 1]
     yield from _GRID.format(
-        title=grid["load"], load=f"`{grid['load']}`, {grid['what']}", postgres=grid["postgres"],
-        clients=grid["clients"], how=_how(grid), cells=len(cells),
+        title=f"{grid['load']}: {grid['what']}", postgres=grid["postgres"],
+        clients=grid["clients"], how=_how(grid), cells=len(cells), again=_again(grid),
         spread=_percent(1 + grid["spread"])[1:],
         verdict=f"Surely faster: {len(surely)} of {len(tried)}. None gains over {most}.",
     ).splitlines()  # fmt: skip
@@ -90,6 +90,17 @@ def _grid(grid: Mapping[str, Any]) -> Iterator[str]:
     for one in grid["not measured"]:
         name = one["name"] or "the advice itself"
         yield f"| `{name}` | {one['advice']} | {one['value']} | **not measured** | |"
+
+
+def _again(grid: Mapping[str, Any]) -> str:
+    """What was measured once more on a fresh server, which the first did not choose by chance."""
+    cells = [
+        f"{tells} {_gain(one)} in {one['pairs']} pairs"
+        + (", then stopped, since it does harm" if one["ended"] == "stopped" else "")
+        for one in grid.get("again", ())
+        for tells in [f"`{one['name']} = {one['value']}`" if one["name"] else "the advice itself"]
+    ]
+    return f"\nOnce more, on a fresh server: {'; '.join(cells)}." if cells else ""
 
 
 def _how(grid: Mapping[str, Any]) -> str:

@@ -117,14 +117,14 @@ def all_binds() -> Iterator[BindingEvidence]:
         )
 
 
-def new_search(seed: int, minutes: float = 60) -> Search:
+def new_search(seed: int, minutes: float = 60, advice: Settings = ADVICE) -> Search:
     """A search on the simulated server; a trial takes 80 s if it is not stopped."""
     return Search(
         mrtuner="0", postgres="18.0", started="2026-01-01T00:00:00.000+00:00",
         load=SearchedLoad(
             builtin="tpcb", scripts=(), scale=1, clients=1, memory=None, iops=None
         ),
-        machine={}, keep=(), seed=seed, schedule=schedule(minutes * 60), advice=dict(ADVICE),
+        machine={}, keep=(), seed=seed, schedule=schedule(minutes * 60), advice=dict(advice),
         baselines={"default": {}},
     )  # fmt: skip
 
