@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -144,6 +144,37 @@ def test_a_proxy_is_found_by_the_port_it_comes_from(new_cluster: NewCluster) -> 
     through = {**where, "port": proxy.getsockname()[1], "password": PASSWORD}
     assert look(make_conninfo(**through)).between == "a proxy or address translation"
     proxy.shutdown(socket.SHUT_RDWR)
+
+
+@needs("/proc", "unshare")
+def test_a_server_behind_a_tunnel_is_not_measured_as_if_it_ran_here(
+    new_cluster: NewCluster,
+) -> None:
+    """Its far end comes from the server's own address. A namespace hides the server's processes."""
+    elsewhere = ("unshare", "--pid", "--fork", "--mount-proc")
+    if subprocess.run([*elsewhere, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("may not make namespaces here")
+    cluster = new_cluster(listen=True)
+    direct = {**conninfo_to_dict(cluster.dsn(tcp=True)), "password": PASSWORD}
+    tunnel = socket.create_server(("127.0.0.1", 0))
+    lead(tunnel, (str(direct["host"]), int(str(direct["port"]))))
+    through = {**direct, "port": tunnel.getsockname()[1]}
+    program = (
+        "import sys; from mrtuner.bench.server.session import is_local; "
+        "from mrtuner.postgres.connect import connect; "
+        "print(is_local(connect(sys.argv[1]).__enter__()))"
+    )
+
+    def local(where: Mapping[str, str | int | None], *before: str) -> bool:
+        asked = [*before, sys.executable, "-c", program, make_conninfo("", **where)]
+        done = subprocess.run(asked, capture_output=True, text=True, check=True)
+        return {"True": True, "False": False}[done.stdout.strip()]
+
+    assert local(direct)
+    assert local(direct, *elsewhere)
+    assert local(through)  # the server's process is seen
+    assert not local(through, *elsewhere)
+    tunnel.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_server_that_looks_after_its_clients_has_no_finding(new_cluster: NewCluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -49,6 +50,13 @@ def postmaster_of(conn: Connection) -> int | None:
     """Return the postmaster of a session's server if it runs here, else None."""
     (row,) = rows_of(conn, "backend", conn.info.server_version)
     return postmaster(row["pid"], row["age"])
+
+
+def own_port(conn: Connection) -> int:
+    """Return our own port of a session over TCP. A server behind a tunnel sees another."""
+    with socket.socket(fileno=os.dup(conn.fileno())) as ours:
+        port: int = ours.getsockname()[1]
+    return port
 
 
 def is_postgres(pid: int) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import ConnectError
+from mrtuner.postgres.local import own_port, postmaster_of
 from mrtuner.postgres.secret_settings import shown
 
 if TYPE_CHECKING:
@@ -71,6 +72,14 @@ def timed_checkpoint(session: Connection) -> float:
 
 
 def is_local(session: Connection) -> bool:
-    """Whether we connect over a socket, or over TCP from the server's own address."""
-    query: LiteralString = "SELECT coalesce(inet_server_addr() = inet_client_addr(), true)"
-    return bool(one_row(session, query)[0])
+    """Whether we connect over a socket, or over TCP from the server's own address.
+
+    So does the far end of a tunnel, but from a port that is not ours.
+    """
+    query: LiteralString = (
+        "SELECT coalesce(inet_server_addr() = inet_client_addr(), true), inet_client_port()"
+    )
+    alike, port = one_row(session, query)
+    if not alike or port is None or port == own_port(session):
+        return bool(alike)
+    return postmaster_of(session) is not None  # through a pooler or a proxy here

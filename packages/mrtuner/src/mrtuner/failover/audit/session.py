@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, LiteralString
@@ -12,6 +11,7 @@ from mrtuner.failover.audit.connections import Connection
 from mrtuner.failover.predict.client import refuse_local
 from mrtuner.failover.sockets import Options, options
 from mrtuner.postgres.connect import connect, resolved, translated
+from mrtuner.postgres.local import own_port
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection as Session
@@ -77,6 +77,5 @@ def between(session: Session) -> str | None:
     pid, port = row or (None, None)
     if pid != session.info.backend_pid:
         return "a pooler"
-    with socket.socket(fileno=os.dup(session.fileno())) as ours:
-        through = port is not None and port != ours.getsockname()[1]
+    through = port is not None and port != own_port(session)
     return "a proxy or address translation" if through else None
