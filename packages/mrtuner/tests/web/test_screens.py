@@ -223,6 +223,25 @@ def test_a_statement_that_is_not_among_the_largest_is_shown_with_its_numbers(
     assert (one["query_id"], one["calls"], one["seconds"]) == ("1", 1, 0.001)
 
 
+def test_a_statement_that_did_not_run_is_no_missing_extension(tmp_path: Path) -> None:
+    """Number 7 was counted at 02:00 and at 02:01 with the same calls; 8 is unknown to the server.
+    An hour later nothing was recorded.
+    """
+    work = {"database": "shop", "role": "web", "query_id": 7, "toplevel": True, "calls": 3}
+    directory = written(tmp_path, [read("statements", TWO + 60 * n, work) for n in range(2)])
+    for number in ("7", "8"):
+        told = missing(screen(directory, "statements", statement=number))
+        assert told["calls"] == told["mean"] == "it did not end in this period"
+    assert missing(screen(directory, "statements"))["statements"] == (
+        "no statement ended in this period"
+    )
+    gap = {"from": "2026-11-23T05:00", "to": "2026-11-23T06:00"}
+    for asked in (gap, gap | {"statement": "7"}):
+        assert set(missing(screen(directory, "statements", **asked)).values()) == {
+            "pg_stat_statements was not recorded in this period"
+        }
+
+
 def missing(of: ScreenAnswer) -> dict[str, str]:
     """What is said of each chart and table that is empty."""
     charts = {one.name: one.missing for one in of.charts if one.missing}

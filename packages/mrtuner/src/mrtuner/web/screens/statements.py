@@ -45,19 +45,20 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         return _one(view, view.statement)
     works = statements(view.history, view.about, _TOP)
     busy = view.split("statements", rate("exec_ms", scale=_SECOND), "query_id")
+    missing = _nothing(view, "no statement ended in this period")
     texts = {
         str(work.query_id): cut(" ".join((work.text or str(work.query_id)).split()), 60)
         for work in works
     }
     chart = Chart(
-        name="time", title="Time in statements", unit="sessions", stacked=True, missing=_MISSING,
+        name="time", title="Time in statements", unit="sessions", stacked=True, missing=missing,
         help="How many sessions each statement keeps busy. Counted when a statement ends.",
         series=[
             ChartLine(texts.get(one.name, one.name), one.values) for one in _apart(busy, texts)
         ],
     )  # fmt: skip
     table = Table(
-        name="statements", title="Statements", columns=_COLUMNS, missing=_MISSING,
+        name="statements", title="Statements", columns=_COLUMNS, missing=missing,
         rows=_rows(view, works),
     )  # fmt: skip
     return [chart], [table]
@@ -88,10 +89,17 @@ def _row(work: HistoryStatement, covered: float | None) -> dict[str, Any]:
     }
 
 
+def _nothing(view: View, why: str) -> str:
+    """Return why nothing is shown: `why`, if statements were counted in the period."""
+    counted = seconds_of(view.history, view.about, "statements")
+    return _MISSING if counted is None else why
+
+
 def _one(view: View, query: int) -> tuple[Sequence[Chart], Sequence[Table]]:
     where = f"query_id = {int(query)}"
+    missing = _nothing(view, "it did not end in this period")
     charts = [
-        Chart(name=name, title=title, unit=unit, missing=_MISSING,
+        Chart(name=name, title=title, unit=unit, missing=missing,
               series=view.lines("statements", measures, where))
         for name, title, unit, measures in (
             ("calls", "Calls", "/s", {"calls": rate("calls")}),
@@ -102,7 +110,7 @@ def _one(view: View, query: int) -> tuple[Sequence[Chart], Sequence[Table]]:
             ("wal", "WAL", "bytes/s", {"WAL": rate("wal_bytes")}),
         )
     ]  # fmt: skip
-    charts.insert(1, _mean(view, where))
+    charts.insert(1, _mean(view, where, missing))
     rows = _rows(view, statements(view.history, view.about, query_id=query))
     plans = [
         {"shape": one.shape, "executions": one.executions, "first": one.first.timestamp(),
@@ -110,13 +118,13 @@ def _one(view: View, query: int) -> tuple[Sequence[Chart], Sequence[Table]]:
         for one in logged_plans(view.history, view.about, query)
     ]  # fmt: skip
     return charts, [
-        Table(name="statements", title="Statement", columns=_COLUMNS, rows=rows, missing=_MISSING),
+        Table(name="statements", title="Statement", columns=_COLUMNS, rows=rows, missing=missing),
         *([Table(name="plans", title="Its plans in the server's log", columns=_PLANS, rows=plans)]
           if plans else []),
     ]  # fmt: skip
 
 
-def _mean(view: View, where: str) -> Chart:
+def _mean(view: View, where: str, missing: str) -> Chart:
     """The time of a call; that of its reads is 0 as long as the server does not measure it."""
     time, reading = view.lines("statements", {
         "time": ratio("exec_ms", "calls", scale=_SECOND),
@@ -125,7 +133,7 @@ def _mean(view: View, where: str) -> Chart:
     off = settings(view.history, view.about, _TIMING).get(_TIMING) == "off"
     unknown = off and highest([reading]) == 0
     return Chart(
-        name="mean", title="Time per call", unit="s", missing=_MISSING,
+        name="mean", title="Time per call", unit="s", missing=missing,
         series=[time] if unknown else [time, reading],
         help=f"How much of it was reading is unknown: {_TIMING} is off." if unknown else "",
     )  # fmt: skip
