@@ -260,6 +260,8 @@ def test_a_standby_whose_replay_a_query_holds_up_is_stale_though_it_streams(
     assert told(300, held=False) == []  # on its way
     assert told(300, held=False, waiting=16 << 20) == [("to do", stale.format("16 MB"))]
     assert told(3_899, delay=3_600) == []  # as wanted
+    # After a lull, the last commit is older, and what waits is the delay's.
+    assert told(4_200, held=False, waiting=1 << 30, delay=3_600) == []
     assert told(None, held=False, waiting=16 << 20) == []  # it has just begun
 
 
@@ -333,6 +335,35 @@ def test_a_logical_slot_that_no_standby_keeps_is_lost_in_a_failover(
         assert lost.commands[-1] == 'ALTER SUBSCRIPTION "news" ENABLE;'
         assert found(primary, "slot-not-synchronized") == []
         sql(primary.dsn("shop"), "DROP SUBSCRIPTION news")  # and its slot
+
+
+@pytest.mark.parametrize("major", [16, 18])
+def test_a_table_that_a_subscription_copies_has_its_consumer(
+    major: int, new_cluster: NewCluster
+) -> None:
+    """Its slot is released while the copy lasts, here for a minute for each row."""
+    primary, subscriber = new_cluster(major, {"wal_level": "logical"}), new_cluster(major)
+    sql(primary.dsn(), "CREATE TABLE t (a int PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)",
+        "CREATE PUBLICATION p FOR TABLE t", "CREATE UNLOGGED TABLE u (a int)",
+        "INSERT INTO u VALUES (1)")  # fmt: skip
+    sql(
+        subscriber.dsn(), "CREATE TABLE t (a int PRIMARY KEY)",
+        "CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN PERFORM pg_catalog.pg_sleep(60); RETURN NEW; END'",
+        "CREATE TRIGGER late BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION late()",
+        "ALTER TABLE t ENABLE ALWAYS TRIGGER late",
+        f"CREATE SUBSCRIPTION s CONNECTION '{primary.dsn()}' PUBLICATION p",
+    )  # fmt: skip
+    copying = "SELECT active FROM pg_replication_slots WHERE slot_name LIKE 'pg_%_sync_%'"
+    until(lambda: sql(primary.dsn(), copying) == [(False,)])
+    state = read(primary.dsn(), gather.flags(memory="8GB"))
+    (slot,) = [one for one in state.server.slots if one.name.startswith("pg_")]
+    assert slot.active
+    assert state.server.standbys == 0
+    assert not [one.name for one in state.standbys if one.replays]
+    report = judged("here", state)
+    wrong = {"consumer-gone", "replication-lag", "slot-not-synchronized", "horizon-held"}
+    assert not wrong & {one.id for one in report.findings}
 
 
 def test_before_17_and_without_a_standby_a_logical_slot_is_nothing_to_do(

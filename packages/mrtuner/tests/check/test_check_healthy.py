@@ -425,6 +425,43 @@ def test_an_index_is_not_invalid_while_its_table_is_reindexed(
         assert {"invalid-index", "duplicate-index"} <= set(report.passed)
 
 
+@pytest.mark.parametrize("major", [13, 18])
+def test_an_index_that_is_being_dropped_is_not_rebuilt(major: int, new_cluster: NewCluster) -> None:
+    """Its DROP waits for a reader. Of one that nothing maintains any more, the DROP was cut off."""
+    cluster = new_cluster(major)
+    sql(cluster.dsn(), "CREATE TABLE t (a int)", "CREATE INDEX going ON t (a)",
+        "CREATE INDEX dead ON t (a)", "CREATE ROLE plain LOGIN")  # fmt: skip
+    with psycopg.connect(cluster.dsn()) as reader, ThreadPoolExecutor() as pool:
+        reader.execute("SELECT FROM t")
+        drop = pool.submit(sql, cluster.dsn(), "DROP INDEX CONCURRENTLY going")
+        until(lambda: sql(cluster.dsn(), _NEW_INDEXES) == [(1,)])
+        for report in (checked(cluster), checked(cluster, "plain")):
+            assert "invalid-index" in report.passed
+        reader.rollback()
+        drop.result()
+    sql(cluster.dsn(), "UPDATE pg_index SET indisvalid = false, indisready = false, "
+        "indislive = false WHERE indexrelid = 'dead'::regclass")  # fmt: skip
+    (one,) = [each for each in checked(cluster).findings if each.id == "invalid-index"]
+    assert one.commands == ('DROP INDEX CONCURRENTLY "public"."dead";',)
+    sql(cluster.dsn(), one.commands[0])
+    assert "invalid-index" in checked(cluster).passed
+
+
+def test_checksum_failures_count_where_nobody_may_connect(new_cluster: NewCluster) -> None:
+    """A base backup and autovacuum read such a database, too."""
+    cluster = new_cluster()
+    sql(cluster.dsn(), "CREATE DATABASE archive", "ALTER DATABASE archive ALLOW_CONNECTIONS false")
+    state = read(cluster.dsn(), gather.flags(memory="8GB"))
+    closed = {one.name: one for one in state.databases if one.name in {"archive", "template0"}}
+    assert [one.collation for one in closed.values()] == [None, None]
+    assert not any(one.sorted for one in closed.values())
+    broken = replace(closed["archive"], checksum_failures=7)
+    report = judged("here", replace(state, databases=(broken,)))
+    (one,) = [each for each in report.findings if each.id == "checksum-failures"]
+    assert one.severity == "danger"
+    assert "archive" in one.text
+
+
 def test_an_index_stays_invalid_while_another_one_is_built(new_cluster: NewCluster) -> None:
     cluster = new_cluster()
     sql(cluster.dsn(), "CREATE TABLE t (a int, b int)", "INSERT INTO t VALUES (1, 1), (1, 2)")

@@ -19,7 +19,7 @@ from mrtuner.answers import check
 from mrtuner.checks.areas.storage import nearly_full
 from mrtuner.checks.read import read
 from mrtuner.checks.report import CheckReport, judged
-from mrtuner.checks.state import Standby
+from mrtuner.checks.state import SessionGroup, Standby
 from mrtuner.cli import main
 from mrtuner.findings import Finding
 from mrtuner.postgres.cluster import Cluster
@@ -266,6 +266,33 @@ def test_a_limit_that_is_reached_is_told_in_the_servers_words(
     with psycopg.connect(cluster.dsn("l im", user="app")):
         (one,) = found(cluster.dsn(), "connections-near-limit")
     assert one.consequence == 'new sessions are refused: too many connections for database "l im"'
+
+
+def test_what_rds_reserves_is_no_room_for_ordinary_roles(new_cluster: NewCluster) -> None:
+    """79 less 3, 10 and 2 are 64: at 51 sessions 79.7 % are in use, at 52 81 %, at 64 all."""
+    state = read(new_cluster().dsn(), gather.flags(memory="8GB"))
+    known = dict(state.server.settings)
+    given = {
+        "max_connections": 79, "superuser_reserved_connections": 3, "reserved_connections": 0,
+        "rds.rds_superuser_reserved_connections": 10, "rds.rds_reserved_connections": 2,
+    }  # fmt: skip
+    usual = known["superuser_reserved_connections"]
+    known |= {name: replace(usual, name=name, setting=str(n)) for name, n in given.items()}
+    server = replace(state.server, settings=known)
+    group = SessionGroup(
+        role="app", application="web", database="shop", sessions=0, active=0, in_transaction=0,
+        addresses=1, hidden=0,
+    )  # fmt: skip
+
+    def told(sessions: int) -> list[tuple[str, float | None]]:
+        groups = (replace(group, sessions=sessions),)
+        report = judged("here", replace(state, server=server, groups=groups))
+        return [(one.severity, one.harm_in) for one in report.findings
+                if one.id == "connections-near-limit"]  # fmt: skip
+
+    assert told(51) == []
+    assert told(52) == [("to do", None)]
+    assert told(64) == [("danger", 0.0)]
 
 
 @pytest.mark.parametrize("major", [13, 18])

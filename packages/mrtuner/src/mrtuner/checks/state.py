@@ -206,8 +206,9 @@ class Index:
     size: int  # bytes, as the last VACUUM or ANALYZE left it
     valid: bool
     ready: bool  # writes maintain it, and it enforces what is unique among new rows
+    live: bool  # false: DROP INDEX CONCURRENTLY was interrupted
     unique: bool
-    building: bool
+    building: bool  # or being dropped
     scans: int
     enforces: bool  # unique, a constraint, the replica identity, or what a table is clustered on
     constraint: bool  # it is that of a UNIQUE constraint

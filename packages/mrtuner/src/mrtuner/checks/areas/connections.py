@@ -10,7 +10,7 @@ from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import PasswordExpiry, SessionGroup, State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.missing_grants import SEE_STATS
-from mrtuner.postgres.reserved import RESERVED
+from mrtuner.postgres.reserved import OF_RDS, RESERVED
 from mrtuner.units import pretty_duration
 from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import as_name, first_few, plural
@@ -55,7 +55,7 @@ def connections_near_limit(state: State) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-_SLOTS: Final = ("max_connections", *RESERVED)
+_SLOTS: Final = ("max_connections", *RESERVED, *OF_RDS)
 
 
 def slots(state: State) -> int:

@@ -26,6 +26,8 @@ _SYNCHRONOUS: Final = "documentation: Synchronous Replication"
 _SHOWN: Final = 5
 #: FIRST 2 (a, b), ANY 1 (a, b) and 2 (a, b); a list alone asks for one. Source: syncrep_gram.y.
 _ASKED: Final = re.compile(r"\s*(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(", re.IGNORECASE)
+#: The slot of a table that a subscription copies. Source: ReplicationSlotNameForTablesync.
+_COPYING: Final = re.compile(r"pg_\d+_sync_\d+_\d+")
 #: Where the server takes their word for what they have. Source: syncrep.c, SyncRepReleaseWaiters.
 _RELEASES: Final = frozenset({"streaming", "stopping"})
 
@@ -181,7 +183,7 @@ def slot_not_synchronized(state: State) -> Iterator[Finding]:
     slots = [
         one for one in state.server.slots
         if one.kind == "logical" and one.failover is False and not one.temporary
-        and one.status != "lost" and not unused(one)
+        and one.status != "lost" and not unused(one) and not _COPYING.fullmatch(one.name)
     ]  # fmt: skip
     if state.server.standby or not _followers(state) or not slots:
         return

@@ -43,7 +43,9 @@ def invalid_index(state: State) -> Iterator[Finding]:
     for one in state.indexes:
         if one.valid or one.building:
             continue
-        left = not one.attached and one.name.rpartition("_")[2].startswith(("ccnew", "ccold"))
+        left = not one.live or (
+            not one.attached and one.name.rpartition("_")[2].startswith(("ccnew", "ccold"))
+        )
         name = f"{identifier(one.schema)}.{identifier(one.name)}"
         yield Finding(
             id="invalid-index",

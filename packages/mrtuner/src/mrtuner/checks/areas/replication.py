@@ -154,7 +154,8 @@ def consumer_gone(state: State) -> Iterator[Finding]:
             since=None if one.idle is None else state.at - one.idle,
             basis="pg_replication_slots, now",
             remedy=(
-                "Start its consumer; if there is none any more:",
+                "Start its consumer; if there is none any more, nor one that still makes its first "
+                "copy:",
                 Command(drop_slot(one.name)),
             ),
         )
@@ -248,8 +249,8 @@ def replication_lag(state: State) -> Iterator[Finding]:
     "standby-stale",
     judged="replay is paused (to know, if a recovery target is set); or nothing was replayed for "
     "five minutes, more than recovery_min_apply_delay, and it does not stream (to know, if it has "
-    "an archive and no primary_conninfo: the primary may be idle), or 16 MB wait for replay, or a "
-    "query holds it up",
+    "an archive and no primary_conninfo: the primary may be idle), or 16 MB of WAL wait without "
+    "such a delay, or a query holds replay up",
     source="documentation: Hot Standby; pg_stat_wal_receiver; the limits are chosen",
     remedy="Resume replay (not at a recovery target, where that makes a primary of it, nor where a "
     "setting is lower than the primary's: raise it and restart), end the query that holds it up, "
@@ -269,7 +270,7 @@ def standby_stale(state: State) -> Iterator[Finding]:
         return
     since = "an unknown time" if idle is None else pretty_duration(idle)
     waiting = found.waiting or 0
-    if found.held or (idle is not None and waiting >= _MUCH):
+    if found.held or (not wanted and idle is not None and waiting >= _MUCH):
         more = f", and {pretty_bytes(waiting)} of WAL wait for replay" if waiting else ""
         yield replace(
             _stale(

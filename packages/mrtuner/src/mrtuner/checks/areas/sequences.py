@@ -42,7 +42,8 @@ def sequence_exhausted(state: State) -> Iterator[Finding]:
             [one.table_schema, one.table, one.column]
             if one.table_schema and one.table and one.column else []
         )  # fmt: skip
-        fills = f", which fills {as_name(*filled)} ({one.type})" if filled else ""
+        of = f" ({one.type})" if one.type else ""  # none: numeric, or text
+        fills = f", which fills {as_name(*filled)}{of}" if filled else ""
         sequence = f"{identifier(one.schema)}.{identifier(one.name)}"
         end = "NO MAXVALUE" if one.ascends else "NO MINVALUE"
         yield Finding(

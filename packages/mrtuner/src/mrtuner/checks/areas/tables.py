@@ -19,8 +19,9 @@ _SHOWN: Final = 5
 
 @check(
     "never-analyzed",
-    judged="a table of 1,000 rows or 1 MB (partitioned: 10,000 rows) has never been analyzed; to "
-    "know, if autovacuum has counted enough changes to do it in its next round",
+    judged="a table of 1,000 rows or 1 MB (partitioned: 10,000 rows) has never been analyzed; of "
+    "one that an index build or VACUUM has counted, only if the role may read it; to know, if "
+    "autovacuum has counted enough changes to do it in its next round",
     source="documentation: Routine Vacuuming, Updating Planner Statistics",
     remedy="ANALYZE the table, a partitioned one from time to time.",
     needs=("unanalyzed",),

@@ -160,8 +160,6 @@ def multixact_members(state: State) -> Iterator[Finding]:
     if oldest is None or state.server.major >= UNLIMITED:
         return
     if state.members is None:
-        if state.server.platform.hosted:  # only the provider can supply it
-            return
         sessions = sum(
             int(state.setting(name) or 0)
             for name in ("max_connections", "max_prepared_transactions")
@@ -169,10 +167,12 @@ def multixact_members(state: State) -> Iterator[Finding]:
         if 2 * sessions * oldest.age < _CROWDED * _MEMBERS:
             return
         missing = state.missing.get(MEMBERS)
+        why = f"could not be read: {missing.why}" if missing else "the role may not see"
+        hint = missing.supply if missing else _SEE_MEMBERS
+        if state.server.platform.hosted:
+            why, hint = "only the provider sees", "End old transactions, or ask the provider."
         raise CannotJudge(
-            f"{oldest.age:,} multixacts are in use, and how many members they have "
-            + (f"could not be read: {missing.why}" if missing else "the role may not see"),
-            missing.supply if missing else _SEE_MEMBERS,
+            f"{oldest.age:,} multixacts are in use, and how many members they have {why}", hint
         )
     share = state.members / _MEMBERS
     if share < _CROWDED:

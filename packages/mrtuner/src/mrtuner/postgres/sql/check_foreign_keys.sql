@@ -25,9 +25,10 @@ WITH key AS (
       AND NOT EXISTS (
           SELECT FROM pg_catalog.pg_index AS i
           WHERE i.indrelid = c.oid AND i.indisvalid AND i.indkey[0] = ANY (k.conkey)
-            -- Of a part of the rows, only if that is where a column is not null: a NULLTEST of it alone.
+            -- Of a part of the rows, only if that is where it is not null: a NULLTEST of it alone.
             AND (i.indpred IS NULL
-                 OR i.indpred::text ~ '^{NULLTEST :arg {VAR [^{}]*} :nulltesttype 1 [^{}]*}$'))
+                 OR i.indpred::text ~ ('^{NULLTEST :arg {VAR :varno \d+ :varattno ' || i.indkey[0]
+                                       || ' [^{}]*} :nulltesttype 1 [^{}]*}$')))
 ), ranked AS (
     SELECT *, row_number() OVER (PARTITION BY root, referenced, columns ORDER BY read DESC, name) AS place
     FROM key

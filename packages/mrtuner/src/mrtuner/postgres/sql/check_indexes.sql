@@ -8,7 +8,7 @@ WITH owner AS MATERIALIZED (
 ), index AS (
     SELECT i.indexrelid, i.indrelid, n.nspname AS schema, t.relname AS table, c.relname AS name,
            c.relpages::bigint * current_setting('block_size')::int AS size,
-           i.indisvalid AS valid, i.indisready AS ready, i.indisunique AS "unique",
+           i.indisvalid AS valid, i.indisready AS ready, i.indislive AS live, i.indisunique AS "unique",
            i.indisunique OR i.indisexclusion OR fixed.fixed AS enforces, fixed.fixed,
            coalesce(o.unique, false) AS "constraint", a.attached,
            concat(i.indisunique, i.indimmediate
@@ -43,17 +43,23 @@ WITH owner AS MATERIALIZED (
     WINDOW same AS (PARTITION BY indrelid, columns, valid
                     ORDER BY fixed DESC, "constraint" DESC, "unique" DESC, indexrelid)
 )
-SELECT schema, "table", name, size, valid, ready, "unique", scans, enforces, "constraint", same_as, attached,
+SELECT schema, "table", name, size, valid, ready, live, "unique", scans, enforces, "constraint", same_as, attached,
        -- REINDEX TABLE CONCURRENTLY makes all its indexes first and reports one at a time, to some roles
        -- none; but it keeps a lock on the table, which every role sees.
-       NOT valid AND EXISTS (
+       -- DROP INDEX CONCURRENTLY reports nothing, but locks the index itself.
+       NOT valid AND (EXISTS (
            SELECT FROM pg_catalog.pg_stat_progress_create_index AS p
            JOIN pg_catalog.pg_locks AS l ON l.pid = p.pid
            WHERE l.relation = indrelid AND l.mode = 'ShareUpdateExclusiveLock'
              AND p.datname = current_database()
              AND (p.index_relid = indexrelid
                   OR p.command IS DISTINCT FROM 'CREATE INDEX CONCURRENTLY')
-       ) AS building
+       ) OR EXISTS (
+           SELECT FROM pg_catalog.pg_locks AS l
+           JOIN pg_catalog.pg_database AS d ON d.oid = l.database
+           WHERE l.relation = indexrelid AND l.mode = 'ShareUpdateExclusiveLock'
+             AND d.datname = current_database()
+       )) AS building
 FROM compared
 WHERE NOT valid OR same_as IS NOT NULL OR scans = 0 AND NOT enforces AND size >= 10485760
 ORDER BY valid, size DESC, schema, name

@@ -1,11 +1,13 @@
--- Tables without statistics: neither VACUUM nor ANALYZE has counted their rows. After pg_upgrade (before
+-- Tables without statistics: neither VACUUM nor ANALYZE has counted their rows; or an index was built or
+-- VACUUM ran, which count them as well, and the role sees that no column has any. After pg_upgrade (before
 -- 18) nobody has counted any: such a table is known by its size alone, which takes its lock for a moment;
 -- NULL where another session has locked it against that. Autovacuum never analyzes a partitioned table
 -- itself; its rows are those of its leaves. What autovacuum has counted enough changes of is awaited: it
 -- comes within autovacuum_naptime, unless all workers that the role may see are at work. Counters come
 -- from the functions below the view, which joins every index.
 WITH RECURSIVE uncounted AS MATERIALIZED (
-    SELECT n.nspname AS schema, c.relname AS name, pg_stat_get_live_tuples(c.oid) AS rows,
+    SELECT c.oid, n.nspname AS schema, c.relname AS name, c.reltuples >= 1000 AS counted,
+           greatest(pg_stat_get_live_tuples(c.oid), c.reltuples::bigint) AS rows,
            CASE WHEN c.oid NOT IN (
                     SELECT l.relation FROM pg_catalog.pg_locks AS l
                     JOIN pg_catalog.pg_database AS d ON d.oid = l.database
@@ -28,8 +30,8 @@ WITH RECURSIVE uncounted AS MATERIALIZED (
     WHERE c.relkind IN ('r', 'm') AND c.relpersistence <> 't'
       AND n.nspname NOT IN ('pg_catalog', 'information_schema')
       AND pg_stat_get_last_analyze_time(c.oid) IS NULL AND pg_stat_get_last_autoanalyze_time(c.oid) IS NULL
-      AND c.reltuples = 0 AND c.relpages = 0 -- before 14
-      AND c.reltuples < 0 -- since 14
+      AND (c.reltuples = 0 AND c.relpages = 0 OR c.reltuples >= 1000) -- before 14
+      AND (c.reltuples < 0 OR c.reltuples >= 1000) -- since 14
 ), part AS (
     SELECT c.oid AS root, c.oid
     FROM pg_catalog.pg_class AS c
@@ -47,13 +49,17 @@ WITH RECURSIVE uncounted AS MATERIALIZED (
 )
 SELECT schema, name, rows, size, false AS partitioned, rows >= 1000 OR size IS NOT NULL AS readable,
        off, awaited AND a.comes AS awaited
-FROM uncounted
+FROM uncounted AS u
 CROSS JOIN (
     SELECT current_setting('autovacuum')::bool AND current_setting('track_counts')::bool
            AND count(*) < current_setting('autovacuum_max_workers')::int AS comes
     FROM pg_catalog.pg_stat_activity WHERE backend_type = 'autovacuum worker'
 ) AS a
-WHERE rows >= 1000 OR size IS NULL OR size >= 1048576
+WHERE CASE WHEN counted
+           THEN has_any_column_privilege(u.oid, 'SELECT') AND NOT row_security_active(u.oid)
+                AND NOT EXISTS (SELECT FROM pg_catalog.pg_stats AS s
+                                WHERE s.schemaname = u.schema AND s.tablename = u.name)
+           ELSE rows >= 1000 OR size IS NULL OR size >= 1048576 END
 UNION ALL
 SELECT n.nspname, c.relname, p.rows, NULL, true,
        seen.readable, false, false -- before 14

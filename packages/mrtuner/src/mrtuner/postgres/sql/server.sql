@@ -14,6 +14,6 @@ SELECT current_setting('server_version_num')::integer AS version_num,
         WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'
           AND state IN ('active', 'fastpath function call')) AS active,
        (SELECT count(*) FROM pg_catalog.pg_stat_replication AS s
-        WHERE s.state IS DISTINCT FROM 'backup'
+        WHERE coalesce(s.state, '') NOT IN ('backup', 'startup')
           AND NOT EXISTS (SELECT FROM pg_catalog.pg_replication_slots AS l
                           WHERE l.active_pid = s.pid AND l.slot_type = 'logical')) AS standbys

@@ -4,7 +4,7 @@ SELECT coalesce(nullif(s.application_name, ''), 'a standby')
        || coalesce(' at ' || host(s.client_addr), '') AS name
 FROM pg_catalog.pg_stat_replication AS s
 LEFT JOIN pg_catalog.pg_replication_slots AS l ON l.active_pid = s.pid
-WHERE s.state IS DISTINCT FROM 'backup' AND l.slot_type IS DISTINCT FROM 'logical'
+WHERE coalesce(s.state, '') NOT IN ('backup', 'startup') AND l.slot_type IS DISTINCT FROM 'logical'
   AND coalesce(s.application_name, '') !~ 'receive_?wal'
 UNION ALL
 SELECT 'the one of the slot ' || slot_name || ', away now'

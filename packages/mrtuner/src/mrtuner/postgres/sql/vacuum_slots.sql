@@ -1,6 +1,10 @@
 -- The xmin of a physical slot is what its standby's hot_standby_feedback reports, and so is its
 -- catalog_xmin: that of logical slots there. Source: walsender.c, PhysicalReplicationSlotNewXmin.
-SELECT slot_name AS name, slot_type AS type, active, database,
+-- A slot is released while its subscription copies a table, but its session has the slot's name.
+SELECT slot_name AS name, slot_type AS type,
+       active OR EXISTS (SELECT FROM pg_catalog.pg_stat_replication AS r
+                         WHERE r.application_name = slot_name AND r.state = 'startup') AS active,
+       database,
        (SELECT r.application_name FROM pg_catalog.pg_stat_replication AS r
         WHERE r.pid = active_pid) AS standby,
        age(xmin) AS age, age(catalog_xmin) AS catalog_age,
