@@ -55,7 +55,7 @@ def worst_case(
     def of(name: str) -> float:
         return value(name, texts, family, machine)
 
-    workers = of("max_parallel_workers")
+    workers = min(of("max_parallel_workers"), of("max_worker_processes"))
     readers = max(0, of("io_workers") - 3) if family.major == 18 else 0
     processes = open_ + workers + of("autovacuum_max_workers") + readers
     maintenance = of("maintenance_work_mem") * KIB

@@ -5,17 +5,22 @@ Situations are those of test_tune_rules_live: 18, 32 GB, 8 CPUs, an SSD, OLTP, 1
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from test_tune_rules_live import GIB, HOUR, advised, answer, live
 
 from mrtuner.inputs import Workload
+from mrtuner.tuning.feasibility import solve
 from mrtuner.tuning.situation import (
     BufferWrites,
     Commits,
+    Cpus,
     Data,
     DeadRows,
     FullWalBuffers,
     JitTime,
+    Memory,
     ParallelWorkers,
     Partitions,
     Slrus,
@@ -82,6 +87,46 @@ def test_helpers_that_never_came_are_no_longer_counted_on() -> None:
     assert item.reason == (
         "30% of 1,000 planned workers could not start on this server, although plans relied on them"
     )
+
+
+def test_fewer_helpers_stay_fewer_when_the_advice_is_asked_again() -> None:
+    """Once 1 is in force, the same counters and none at all leave it; nobody's 0 is cut."""
+    short = ParallelWorkers(planned=1000, launched=700)
+    own = {"max_parallel_workers": "8", "max_parallel_workers_per_gather": "1"}
+    for workload in (Workload.OLTP, Workload.OLAP):
+        for workers in (short, None):
+            again = advised(
+                "max_parallel_workers_per_gather",
+                live(own, workload=workload, parallel_workers=workers),
+            )
+            assert (again.value, again.to_dict()["verdict"]) == ("1", "keep")
+    off = advised("max_parallel_workers_per_gather", live({"max_parallel_workers": "0"}))
+    assert (off.to_dict()["verdict"], off.reason) == (
+        "keep",
+        "max_parallel_workers is 0: none starts",
+    )
+
+
+def test_no_more_helpers_are_planned_than_worker_processes_that_stay() -> None:
+    """Patroni gives max_worker_processes = 8 on the command line, whatever the CPUs."""
+    patroni = live(
+        {"max_worker_processes": "8"}, workload=Workload.OLAP, cpus=Cpus(64),
+        memory=Memory(Bytes(256 << 30)), fixed={"max_worker_processes": "on the command line"},
+    )  # fmt: skip
+    solution = solve(patroni)
+    assert solution.advice["max_parallel_workers"].target == 8
+    assert solution.advice["max_parallel_workers_per_gather"].target == 4
+    # Of 64 that somebody wrote, 8 run: 100 sessions and these, two operations each.
+    own = replace(
+        patroni, running={**patroni.running, "max_parallel_workers": "64"},
+        origins={**patroni.origins, "max_parallel_workers": "file"},
+    )  # fmt: skip
+    assert solve(own).advice["max_parallel_workers"].value == "64"
+    assert solve(own).chosen.parallel_workers == 8
+    budget = solve(own).budget
+    assert budget is not None
+    (sorts,) = [one for one in budget.parts if one.name == "sorts and hashes"]
+    assert sorts.how.startswith("216 at once")
 
 
 def test_too_few_workers_for_the_cpus_are_made_as_many() -> None:

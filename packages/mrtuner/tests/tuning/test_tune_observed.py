@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from test_tune_gather import server, setting, table
 
+from mrtuner.formula.expression import Constant
+from mrtuner.inputs import Workload
 from mrtuner.postgres.model import Archiver, Relation, RoleSpills, Setting, Slot
 from mrtuner.tuning import Tuning, gather, tune_server
 from mrtuner.tuning.advice import Level
-from mrtuner.tuning.suggestions import kept_by, not_archived, notices
-from mrtuner.units import Bytes
+from mrtuner.tuning.budget import Amount, Chosen
+from mrtuner.tuning.suggestions import kept_by, memory_of_roles, not_archived, notices
+from mrtuner.units import Bytes, MiB
 
 MIB, GIB = 2**20, 2**30
 
@@ -100,6 +103,13 @@ def test_a_slot_with_a_cap_endangers_its_consumer_and_not_the_disk() -> None:
     assert told(unlimited, None, active=True) == ("to do", None)
     assert told(limited, 3600.0) == told(limited, 3600.0, active=True) == ("to do", None)
     assert told(limited, 3600.0, status="unreserved") == ("danger", 300.0)
+    # From 18 on, a slot that nobody uses may be given up after a time; a copy of another is not.
+    timeout = setting("idle_replication_slot_timeout", "86400", "s")
+    for facts, severity in (({}, "to do"), ({"synced": True}, "danger")):
+        one = kept_by(slot(**facts), server(*usual, unlimited, timeout), 3600.0)
+        assert one is not None
+        assert one.severity == severity
+    assert "idle_replication_slot_timeout" not in warned(slots=(slot(active=True),))[0]
     [text] = [one.text for one in notices(server(*usual, limited, slots=(slot(),)))]
     assert "beyond max_slot_wal_keep_size (10 GB) it loses WAL" in text
 
@@ -184,6 +194,31 @@ def test_a_role_that_spills_much_is_offered_its_own_work_mem_and_the_way_back() 
     )
     assert "wrote 2.5 TB of temporary files in 40 calls, up to 64 GB in one" in step.purpose
     assert not any("ALTER ROLE" in line for line in tuning.as_sql().splitlines())
+
+
+def test_a_role_of_an_analytic_server_needs_room_for_two_operations_each() -> None:
+    """By hand, as the budget counts: (132 - 4) MB * 4 sessions * 2 (hash_mem_multiplier) are 1 GB,
+    and twice that for OLAP.
+    """
+    found = server(
+        setting("max_connections", "100"), setting("work_mem", "4096", "kB"),
+        role_spills=(spilt("report", 64 * GIB, sessions=4),),
+    )  # fmt: skip
+    usual = tune_server(found, gather.flags(memory="64GB", cpus=8, storage="ssd", workload="oltp"))
+    budget = usual.budget
+    assert budget is not None
+    chosen = Chosen(plain={"hash_mem_multiplier": 2.0, "work_mem": 4096})
+    chosen.sizes["work_mem"] = chosen.actual["work_mem"] = Constant(4 * MiB)
+
+    def offered(room: int, workload: Workload) -> bool:
+        parts = (Amount("all", Bytes(budget.ceiling - room), ""),)
+        left = replace(budget, parts=parts)
+        return bool([*memory_of_roles(found, chosen, left, workload)])
+
+    assert offered(1024 * MiB, Workload.OLTP)
+    assert not offered(1023 * MiB, Workload.OLTP)
+    assert offered(2048 * MiB, Workload.OLAP)
+    assert not offered(2047 * MiB, Workload.OLAP)
 
 
 def test_small_files_and_roles_with_too_many_sessions_are_offered_nothing() -> None:

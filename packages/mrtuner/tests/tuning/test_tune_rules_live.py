@@ -753,6 +753,48 @@ def test_counters_that_call_for_more_lower_nobodys_value() -> None:
     assert answer("bgwriter_lru_maxpages", live(buffer_writes=writes)) == ("change", "500")
 
 
+def test_connections_that_are_asked_for_lower_a_value_of_ones_own() -> None:
+    """100 for applications and the 3 that are reserved; without the option, 2,000 stay."""
+    own = {"max_connections": "2000"}
+    asked = live(own, connections=Connections(100, seen=5))
+    assert answer("max_connections", asked) == ("change", "103")
+    assert answer("max_connections", live(own)) == ("keep", "2000")
+
+
+def test_a_value_of_our_own_session_is_not_taken_for_the_servers() -> None:
+    """The role may not read the files, and ALTER DATABASE hides what they say."""
+    for origin in ("database", "role", "client"):
+        hidden = live({"random_page_cost": "1.1", "work_mem": "65536"})
+        origins = {**hidden.origins, "random_page_cost": origin, "work_mem": origin}
+        hidden = replace(hidden, origins=origins)
+        for name in ("random_page_cost", "work_mem"):
+            verdict = advised(name, hidden).to_dict()
+            assert verdict["verdict"] == "unknown"
+            assert "pg_file_settings" in str(verdict)
+
+
+def test_a_volume_that_wal_can_fill_lowers_a_value_of_ones_own_and_is_the_reason() -> None:
+    """100 GB on 150 GB: a tenth of the volume is room for WAL, with counters and without."""
+    own = {"max_wal_size": str(100 * 1024)}
+    each: tuple[dict[str, Any], ...] = ({}, {"wal": wal(0.1)})
+    for facts in each:
+        item = advised("max_wal_size", live(own, disk=Disk(Bytes(150 * GIB), None), **facts))
+        assert item.to_dict()["verdict"] == "change"
+        assert "limited by disk size" in item.reason
+    slow = advised("max_wal_size", live({"max_wal_size": "65536"}, rto=Rto(60.0), wal=wal(0.1)))
+    assert slow.value == "2400MB"
+    assert "--rto" in slow.reason
+
+
+def test_large_segments_already_give_more_wal_buffers() -> None:
+    """Automatic is a segment: 256 MB of it are not cut to 64."""
+    many: dict[str, Any] = {"cpus": Cpus(32), "memory": Memory(Bytes(64 * GIB))}
+    buffers = {"shared_buffers": str(16 * GIB // 8192)}
+    assert advised("wal_buffers", live(buffers, **many)).value == "64MB"
+    large = live(buffers | {"wal_segment_size": str(256 * MIB)}, **many)
+    assert advised("wal_buffers", large).to_dict()["verdict"] == "keep"
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -17,7 +17,7 @@ from mrtuner.host import probe
 from mrtuner.tuning import gather, suggestions
 from mrtuner.tuning.advice import ManualStep, RoleMemory
 from mrtuner.tuning.feasibility import solve
-from mrtuner.tuning.host_steps import checksums, steps
+from mrtuner.tuning.host_steps import checksums, reserve_huge_pages, steps
 
 MEMORY = 65_536_000 * 1024
 
@@ -175,6 +175,15 @@ def test_huge_pages_are_counted_in_the_machines_size_and_beside_those_of_others(
     step = the_step(taken, f"{command} ")
     assert step.now == f"{reserved} reserved"
     assert (f"beside the {others} that others use" in step.purpose) == bool(others)
+
+
+def test_no_pages_are_reserved_for_a_server_that_may_not_use_them() -> None:
+    tuning = mrtuner.tune(memory="64GB", cpus=8, storage="ssd", postgres=18, connections=500)
+    situation = replace(tuning.situation, running={"huge_pages": "off"}, origins={})
+    solution = solve(tuning.situation)
+    pages = reserve_huge_pages(situation, solution.chosen, solution.budget, None, None)
+    assert [*pages] == []
+    assert [*reserve_huge_pages(tuning.situation, solution.chosen, solution.budget, None, None)]
 
 
 def test_no_pages_are_reserved_that_a_control_group_would_not_let_the_server_have(

@@ -34,6 +34,14 @@ _BOOLEANS: Final = {"on": "1", "true": "1", "off": "0", "false": "0"}
 _NUMBER = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
+#: Aurora's storage changes the meaning of these. Source: Aurora User Guide, storage and parameters.
+AURORA: Final = {
+    "shared_buffers": "Aurora sizes it itself: there is no kernel cache to leave memory for",
+    "effective_cache_size": "Aurora sets it to its shared buffers: there is no other cache",
+    "backend_flush_after": "Aurora's backends write no data pages",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyParameter:
     """One parameter in one family, with the fields of DescribeDBParameters."""

@@ -185,7 +185,11 @@ def _finish(
         from mrtuner.tuning import suggestions
 
         more += suggestions.notices(server)
-        roles = tuple(suggestions.memory_of_roles(server, solution.chosen, solution.budget))
+        roles = tuple(
+            suggestions.memory_of_roles(
+                server, solution.chosen, solution.budget, situation.workload
+            )
+        )
         to_do += (suggestions.step(one) for one in roles)
     return Tuning(
         situation=situation,

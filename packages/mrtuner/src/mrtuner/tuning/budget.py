@@ -161,9 +161,14 @@ class Chosen:
         return max(0, self.count(name) - USUAL_IO_WORKERS)
 
     @property
+    def parallel_workers(self) -> int:
+        """Parallel workers that can run: each is one of the worker processes."""
+        return min(self.count("max_parallel_workers"), self.count("max_worker_processes"))
+
+    @property
     def processes(self) -> int:
         """Sessions and workers that each take a backend's memory."""
-        sessions = self.count("max_connections") + self.count("max_parallel_workers")
+        sessions = self.count("max_connections") + self.parallel_workers
         return sessions + self.autovacuum_workers + self.more_io_workers
 
     @property
@@ -187,7 +192,7 @@ def consumers(chosen: Chosen, workload: Workload, active: int | None = None) -> 
     sessions = chosen.count("max_connections")
     if active is not None:
         sessions = min(sessions, active)
-    return (sessions + chosen.count("max_parallel_workers")) * operations(workload)
+    return (sessions + chosen.parallel_workers) * operations(workload)
 
 
 def ceiling(share: float) -> Expr:
@@ -311,7 +316,7 @@ def left_for_caches(chosen: Chosen, situation: Situation) -> Expr:
     """
     active = situation.active(chosen.count("max_connections")).count
     helpers = active * chosen.count("max_parallel_workers_per_gather")
-    busy = active + min(helpers, chosen.count("max_parallel_workers"))
+    busy = active + min(helpers, chosen.parallel_workers)
     number = busy * operations(situation.workload)
     parts = fixed_parts(chosen, situation.major, situation.huge_pages)
     taken = [part.expr for part in parts if part.name not in {"maintenance", PAGE_TABLES}]

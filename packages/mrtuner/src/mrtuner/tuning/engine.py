@@ -13,10 +13,12 @@ from mrtuner.catalog import Parameter, parameters
 from mrtuner.errors import BadValue
 from mrtuner.formula.expression import Constant, Expr, MissingVariable
 from mrtuner.inputs import Storage
+from mrtuner.postgres.missing_grants import SEE_FILES
 from mrtuner.tuning import rules as _rules  # noqa: F401 - registers them
 from mrtuner.tuning.advice import Advice
 from mrtuner.tuning.budget import Chosen
 from mrtuner.tuning.situation import (
+    OF_OUR_SESSION,
     Cpus,
     Data,
     Disk,
@@ -45,6 +47,8 @@ NEAR = 0.95
 SUPPLY = {"memory": "--memory", "cpus": "--cpus"}
 #: If a live server does not show a parameter, the role may not see it, or the fork lacks it.
 SIGHT = "its current value (GRANT pg_read_all_settings TO the role)"
+#: If a value of our role or database hides it, and the role may not read the files.
+SERVERS_OWN = f"the server's own value, which ours hides ({SEE_FILES.rstrip('.')})"
 #: What initdb writes where pg_settings has no default of its own.
 INITDB: dict[str, Value] = {"shared_buffers": 128 * MiB // (8 * KiB), "max_connections": 100}
 
@@ -121,6 +125,8 @@ def _answer(rule: Rule, situation: Situation, chosen: Chosen) -> Verdict:
         return Keep(situation.fixed[rule.name])
     if _hidden(rule.name, situation):
         return Unknown((SIGHT,))
+    if situation.origins.get(rule.name) in OF_OUR_SESSION and not rule.suggestion:
+        return Unknown((SERVERS_OWN,))
     supplied, missing = {}, []
     for argument, kind, optional in _needs(rule.decide):
         fact = _fact(kind, situation, chosen)

@@ -236,7 +236,7 @@ def _more(situation: Situation) -> str:
     """Return the ways out: huge pages, more memory, or a higher ceiling if it is low."""
     ways = []
     reserved = with_huge_pages(situation)
-    if reserved and reserved.holds and reserved.budget:
+    if reserved and reserved.holds and reserved.budget and situation.may_use_huge_pages:
         pages = pages_for(reserved.budget, situation.huge_page)
         left = pretty_bytes(reserved.work_mem)
         ways.append(
@@ -257,7 +257,8 @@ def _more_memory(situation: Situation, *, held: bool) -> list[str]:
     memory = least_memory(situation)
     if memory:
         return [f"give it {_at_least(memory)} of memory"]
-    with_both = None if held else least_memory(situation.all_in_huge_pages)
+    huge = situation.may_use_huge_pages and not held
+    with_both = least_memory(situation.all_in_huge_pages) if huge else None
     if with_both is None:
         return []
     return [f"give it {_at_least(with_both)} of memory and reserve huge pages (--huge-pages)"]

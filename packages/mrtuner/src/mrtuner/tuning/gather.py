@@ -317,7 +317,7 @@ def _huge_pages(said: Flags, host: Host | None, server: Server | None) -> HugePa
 
 
 def _proved(said: Flags, host: Host | None, server: Server | None) -> HugePages | None:
-    if said.huge_pages is False:
+    if said.huge_pages is False or (server and server.text("huge_pages") == "off"):
         return None
     pages = host.huge_pages.value if host and host.huge_pages else None
     if pages and _page_size(host, server) != pages.size:

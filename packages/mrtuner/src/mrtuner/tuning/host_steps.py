@@ -73,7 +73,7 @@ def reserve_huge_pages(
     gain = _gain(chosen, budget, with_them)
     if with_them is not None:
         budget = with_them.budget
-    if budget is None or budget.shared < GiB or "huge_pages" in situation.fixed:
+    if budget is None or budget.shared < GiB or not situation.may_use_huge_pages:
         return
     proved = situation.huge_pages
     if proved and proved.covers is not None and proved.hold(budget.shared):

@@ -132,7 +132,7 @@ def _page_tables(
         return
     sessions = solution.chosen.count("max_connections")
     ways = []
-    if reserved.budget and reserved.holds and "huge_pages" not in situation.fixed:
+    if reserved.budget and reserved.holds and situation.may_use_huge_pages:
         left = pretty_bytes(reserved.work_mem)
         ways.append(
             f"reserve {pages_for(reserved.budget, situation.huge_page)} huge pages and use "

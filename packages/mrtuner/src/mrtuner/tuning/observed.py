@@ -124,10 +124,22 @@ def _fixed(server: Server) -> dict[str, str]:
         for item in server.settings.values()
         if item.origin == "command line"
     }
+    if server.platform.name == "aurora":
+        fixed |= _of_aurora(server.major)
     if server.standby:
         why = "must not be lower than on the primary: raise it here first, lower it there first"
         fixed |= dict.fromkeys(FOLLOW_PRIMARY, why)
     return fixed
+
+
+def _of_aurora(major: int) -> dict[str, str]:
+    """What Aurora sizes itself, or has in no parameter group, and why."""
+    from mrtuner.catalog.families import AURORA, families, family
+    from mrtuner.tuning.verdict import RULES
+
+    name = f"aurora-postgresql{major}"
+    known = family(name) if name in families() else None
+    return {one: why for one in RULES if known and (why := known.refusal(one))} | AURORA
 
 
 def _wal(activity: Activity, watched: bool) -> Wal | None:
@@ -146,6 +158,8 @@ def _spills(activity: Activity) -> Spills | None:
 def _dead_rows(server: Server) -> DeadRows | None:
     """Compare each table's dead rows with its own autovacuum threshold."""
     settings = {item.name: item.setting for item in server.settings.values()}
+    if settings.get("autovacuum") == "off":
+        return None  # the danger says so: a faster vacuum would not start either
     large = (one for one in server.relations if one.live_rows + one.dead_rows >= LARGE_TABLE)
     times = {item: _times(item, settings) for item in large}
     late = {item: each for item, each in times.items() if each > PAST}

@@ -256,7 +256,9 @@ def _differences(tuning: Tuning, machine: PgTuneInputs) -> Iterator[PeerDifferen
     known = parameters(machine.major)
     for name, theirs in settings(machine).items():
         parameter, advice = known[name], tuning.get(name)
-        ours = advice.target if advice else parameter.default
+        running = tuning.situation.running.get(name)
+        here = parameter.default if running is None else parameter.parse(running)
+        ours = advice.target if advice else here
         value = parameter.parse(theirs.value)
         if ours == value:
             continue

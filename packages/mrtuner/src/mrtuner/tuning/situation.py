@@ -439,6 +439,11 @@ class Situation:
         return self.window is not None and self.window.seen is Seen.RESET
 
     @property
+    def may_use_huge_pages(self) -> bool:
+        """Whether pages that are reserved would be used; not where somebody switched them off."""
+        return "huge_pages" not in self.fixed and self.running.get("huge_pages") != "off"
+
+    @property
     def all_in_huge_pages(self) -> Situation:
         """The same with all shared memory in huge pages, so that none of them is idle."""
         memory = Memory(self.whole_memory) if self.whole_memory else self.memory

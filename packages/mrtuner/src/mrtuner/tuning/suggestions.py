@@ -10,12 +10,14 @@ from mrtuner.escape import damaged
 from mrtuner.findings import Command, Finding, Severity, by_hand
 from mrtuner.postgres.conf_file import number
 from mrtuner.tuning.advice import Level, ManualStep, Notice, RoleMemory
+from mrtuner.tuning.budget import operations
 from mrtuner.tuning.rules.work_mem import one_merge_pass
 from mrtuner.units import GiB, KiB, MiB, pretty_bytes, pretty_duration
 from mrtuner.vacuum.commands import drop_slot, identifier
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
+    from mrtuner.inputs import Workload
     from mrtuner.postgres.model import Override, Relation, RoleSpills, Server, Slot
     from mrtuner.tuning.budget import Budget, Chosen
 
@@ -83,13 +85,21 @@ def kept_by(slot: Slot, server: Server, full: float | None = None) -> Finding | 
         text = f"replication slot {slot.name} is not in use and keeps {size} of WAL"
         grows = "it grows until the disk is full"
         remedy = ("Start its consumer, or drop the slot", Command(drop_slot(slot.name)))
-    cap = slot_cap(server)
-    if cap is not None:
-        lost = f"beyond max_slot_wal_keep_size ({pretty_bytes(cap)}) it loses WAL, and its consumer"
-        return _slot(Severity.TO_DO, text, f"{lost} must be set up again", *remedy)
+    if (end := _end_of(slot, server)) is not None:
+        lost = f"{end} it loses WAL, and its consumer must be set up again"
+        return _slot(Severity.TO_DO, text, lost, *remedy)
     soon = full is not None and full < _DAY
     severity = Severity.TO_DO if slot.active and not soon else Severity.DANGER
     return replace(_slot(severity, text, grows, *remedy), harm_in=full)
+
+
+def _end_of(slot: Slot, server: Server) -> str | None:
+    """When a slot gives up its WAL, so that the disk is safe; None: never."""
+    idle = server.settings.get("idle_replication_slot_timeout")  # from 18 on
+    if idle and int(idle.setting) and not (slot.active or slot.synced):
+        return "at a checkpoint after idle_replication_slot_timeout"
+    cap = slot_cap(server)
+    return None if cap is None else f"beyond max_slot_wal_keep_size ({pretty_bytes(cap)})"
 
 
 def slot_cap(server: Server) -> int | None:
@@ -196,7 +206,9 @@ def _fillfactor(relation: Relation) -> int:
     return int(relation.storage_parameters.get("fillfactor", 100))
 
 
-def memory_of_roles(server: Server, chosen: Chosen, budget: Budget | None) -> Iterator[RoleMemory]:
+def memory_of_roles(
+    server: Server, chosen: Chosen, budget: Budget | None, workload: Workload
+) -> Iterator[RoleMemory]:
     """Yield more work_mem for roles that spill, as far as the budget has room for it."""
     if budget is None or "work_mem" not in chosen.actual:
         return
@@ -204,7 +216,8 @@ def memory_of_roles(server: Server, chosen: Chosen, budget: Budget | None) -> It
     room = budget.ceiling - budget.total
     for spills in server.role_spills:
         value, now = one_merge_pass(spills.largest), _own_work_mem(server, spills.role)
-        more = int((value - everyone) * max(1, spills.sessions) * chosen.hash_factor)
+        sorts = max(1, spills.sessions) * operations(workload)
+        more = int((value - everyone) * sorts * chosen.hash_factor)
         needed = value >= everyone * MUCH_MORE and value > now
         if needed and more <= room and spills.role.isprintable():
             room -= more

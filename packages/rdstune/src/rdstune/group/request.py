@@ -15,7 +15,7 @@ from typing import Final
 
 from mrtuner.catalog import Parameter, parameters
 from mrtuner.catalog.classes import InstanceClass
-from mrtuner.catalog.families import Family
+from mrtuner.catalog.families import AURORA, Family
 from mrtuner.formula.class_memory import Estimate, class_memory
 from mrtuner.formula.expression import Expr
 from mrtuner.formula.rds_formula import is_formula, machine_variables, parse
@@ -36,14 +36,6 @@ from mrtuner.tuning.situation import (
 )
 from mrtuner.tuning.verdict import RULES, Change
 from mrtuner.units import Bytes, GiB
-
-#: Aurora's storage changes the meaning of these. Source: Aurora User Guide, storage and parameters.
-_AURORA: Final = {
-    "shared_buffers": "Aurora sizes it itself: there is no kernel cache to leave memory for",
-    "effective_cache_size": "Aurora sets it to its shared buffers: there is no other cache",
-    "backend_flush_after": "Aurora's backends write no data pages",
-}
-
 
 #: Classes on which huge pages are off by default, for RDS (False) and Aurora (True).
 #: Source: RDS User Guide, Huge pages for RDS for PostgreSQL ("all the DB instance classes other
@@ -271,7 +263,7 @@ def fixed(family: Family) -> Mapping[str, str]:
     refusals = {name: family.refusal(name) for name in {*RULES, *family.parameters}}
     reasons = {name: why for name, why in refusals.items() if why is not None} | _LEFT_TO_RDS
     if family.engine.startswith("aurora"):
-        reasons |= _AURORA
+        reasons |= AURORA
     return MappingProxyType(reasons)
 
 

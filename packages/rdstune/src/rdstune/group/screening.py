@@ -110,6 +110,7 @@ class Screening:
         if reckoned is not None:
             open_ = reckoned.open
             active = min(open_, reckoned.active)
+        helpers = min(helpers, processes)
         if slots >= 0:
             workers = min(workers, slots)
         buffers *= units[0]

@@ -6,7 +6,7 @@ from mrtuner.formula.expression import CPUS, Expr, as_expr, greatest, least
 from mrtuner.inputs import Workload
 from mrtuner.tuning.budget import ENOUGH, FEWEST_WORKERS, SPARED, Chosen, limited, operations
 from mrtuner.tuning.situation import ParallelWorkers, Situation
-from mrtuner.tuning.verdict import Basis, Change, Keep, Verdict, rule
+from mrtuner.tuning.verdict import Basis, Change, Keep, OwnValue, Verdict, rule
 
 DOC = "documentation: Resource Consumption, Worker Processes"
 #: If this share of the planned workers did not start, it is no accident.
@@ -25,9 +25,14 @@ def max_parallel_workers_by_cpus(
 ) -> Verdict:
     """One per CPU, at least two: more cannot run at the same time. With 8 MB of work_mem each,
     they take no more than the memory budget spares: what is left when sessions sort with 8 MB, or
-    else an eighth of it. A small container on a large host sees many CPUs.
+    else an eighth of it. A small container on a large host sees many CPUs. No more than a
+    max_worker_processes that stays: others never start.
     """
     to = _workers(chosen, situation)
+    processes = int(situation.running.get("max_worker_processes", 0))
+    fixed = "max_worker_processes" in situation.fixed and situation.cpus
+    if fixed and 0 < processes < to.evaluate(situation.machine):
+        return Change(as_expr(processes), "as many as max_worker_processes, which stays")
     if situation.cpus and to.evaluate(situation.machine) < situation.cpus.count:
         return Change(to, SPARED)
     if workers and workers.missing >= MANY_MISSING:
@@ -63,7 +68,12 @@ def max_worker_processes_for_parallel_workers(chosen: Chosen, situation: Situati
     return Change(wanted, "all parallel workers, and four for extensions and replication")
 
 
-@rule("max_parallel_workers_per_gather", source=DOC, risk="one query takes more of the machine")
+@rule(
+    "max_parallel_workers_per_gather",
+    source=DOC,
+    risk="one query takes more of the machine",
+    own=OwnValue.LEFT,
+)
 def max_parallel_workers_per_gather_by_workload(
     workers: ParallelWorkers | None, situation: Situation, chosen: Chosen
 ) -> Verdict:
@@ -74,10 +84,13 @@ def max_parallel_workers_per_gather_by_workload(
     """
     if workers and workers.missing >= MANY_MISSING and _one_for_each_cpu(situation):
         now = int(situation.running.get("max_parallel_workers_per_gather", 2))
+        seen = f"{workers.words} {situation.observed}"
         if now > 1:
-            seen = f"{workers.words} {situation.observed}"
             because = f"{seen}, although plans relied on them"
             return Change(now // 2, because, Basis.OBSERVED, calls_for_less=True)
+        return Keep(f"{seen}: more would not start either")
+    if chosen.count("max_parallel_workers") == 0:
+        return Keep("max_parallel_workers is 0: none starts")
     if situation.workload is Workload.OLAP:
         to, because = least(16, CPUS / 2), "half the CPUs, at most 16, may help one large query"
     else:

@@ -42,7 +42,7 @@ def max_connections_by_memory(connections: Connections, situation: Situation) ->
     if connections.wanted is not None:
         reserved = reserved_sessions(situation)
         because = f"{connections.wanted} for applications, and {reserved} that the server reserves"
-        return Change(connections.wanted + reserved, because)
+        return Change(connections.wanted + reserved, because, asked=True)
     if situation.live:
         return Keep("the application decides how many it needs; --connections changes it")
     usual = USUAL[situation.workload]

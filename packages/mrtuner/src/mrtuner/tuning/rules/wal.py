@@ -100,7 +100,8 @@ def wal_buffers_one_segment(
         return Change(spared, f"{size}; automatic would be less")
     # Where sessions have taken half of the buffers, the budget has nothing to spare.
     enough = max(8 * GiB, situation.memory.size // 8)
-    if situation.cpus and situation.cpus.count >= 32 and buffers >= enough:
+    segment = int(situation.running.get("wal_segment_size") or 16 * MiB)
+    if situation.cpus and situation.cpus.count >= 32 and buffers >= enough and segment < 64 * MiB:
         return Change(64 * MiB, "many CPUs write WAL at once")
     return Keep("automatic: one segment, since shared_buffers reach 512 MB")
 
@@ -168,14 +169,17 @@ class WalLimits:
         fill.
         """
         kept = min(now, self.recovery.size) if self.asked else now
-        full = self.danger is not None and kept > self.danger
-        return min(kept, self.volume.size) if full else kept
+        return min(kept, self.volume.size) if self.fills(kept) else kept
 
     def binding(self, now: int) -> WalLimit:
         """The limit to name as the reason: the one that lowers the present value, if one does."""
         if self.asked and self.recovery.size < now:
             return self.recovery
-        return self.least
+        return self.volume if self.fills(now) else self.least
+
+    def fills(self, now: int) -> bool:
+        """Whether WAL can fill the volume with a value in force."""
+        return self.danger is not None and now > self.danger
 
 
 def limits_of(situation: Situation) -> WalLimits:
@@ -249,7 +253,7 @@ def max_wal_size_for_one_interval(situation: Situation, chosen: Chosen) -> Verdi
     if limits.least.size < _evaluated(size, situation):
         size = least(size, limits.least.size)
         because += f", {limits.binding(now).words}"
-    asked = limits.asked and limits.recovery.size < now
+    asked = (limits.asked and limits.recovery.size < now) or limits.fills(now)
     to = greatest(size, as_expr(limits.kept(now))) if now else size
     if situation.memory and (unseen := _unseen(situation, now, _evaluated(to, situation))):
         return unseen
@@ -302,7 +306,7 @@ def _measured_room(situation: Situation, chosen: Chosen, wal: Wal, limits: WalLi
         )
         needs = f"at least twice {pretty_bytes(now)}"
     held = max(min(room, limits.least.size), limits.kept(now))
-    bound = f", {limits.binding(now).words}" if held < room else ""
+    bound = f", {limits.binding(now).words}" if held < max(room, now) else ""
     if held == now:
         return Keep(f"{told}; {needs}{bound}")
     if unseen := _unseen(situation, now, held):
