@@ -22,6 +22,7 @@ from mrtuner.change.settings.apply import (
     plan,
     undo,
 )
+from mrtuner.change.settings.server_log import ServerLog
 from mrtuner.change.transaction import Observer, unobserved
 from mrtuner.errors import ApplyError, ConnectCause, ConnectError
 from mrtuner.postgres.cluster import Cluster
@@ -247,3 +248,18 @@ def test_a_restart_that_takes_too_long_goes_on_with_the_old_settings(
     assert entries(server) == []
     until(lambda: at_start(server))
     assert recover(server.dsn(), tmp_path / "state") == "reverted"
+
+
+@pytest.mark.parametrize(("collected", "told"), [(False, 1), (True, 2)])
+def test_only_the_collectors_newer_files_are_of_the_same_server(
+    tmp_path: Path, collected: bool, told: int
+) -> None:
+    """Debian's clusters write into one directory. Of 3 MB, only the last is read."""
+    ours, other = tmp_path / "postgresql-18-main.log", tmp_path / "postgresql-16-main.log"
+    ours.write_text("FATAL:  before\n")
+    log = ServerLog(ours, ours.stat().st_size, collected)
+    with ours.open("a") as file:
+        file.write("FATAL:  too early\n" + "LOG:  x\n" * 400_000 + "FATAL:  could not map memory\n")
+    other.write_text("FATAL:  of the other\n")
+    os.utime(other, (2_000_000_000, 2_000_000_000))
+    assert log.lines() == ("FATAL: could not map memory", "FATAL: of the other")[:told]

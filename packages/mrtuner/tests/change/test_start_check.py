@@ -126,6 +126,21 @@ def test_settings_that_contradict_each_other_are_refused(
     assert said in found
 
 
+@pytest.mark.parametrize("word", ["OFF", "f", "No", "0"])
+def test_a_switch_is_off_however_it_is_written(server: Cluster, word: str) -> None:
+    """ssl is on without a certificate; logs go to a directory that nobody may write."""
+    assert why(server, {"ssl": word, "ssl_cert_file": "none.crt", "ssl_key_file": "none.key"}) == []
+    assert why(server, {"logging_collector": word, "log_directory": "/proc/none"}) == []
+
+
+@pytest.mark.parametrize("word", ["ON", "true", "yes", "1"])
+def test_huge_pages_are_required_however_it_is_written(server: Cluster, word: str) -> None:
+    if "HugePages_Total:       0" not in Path("/proc/meminfo").read_text():
+        pytest.skip("this machine has huge pages reserved, or knows none")
+    (said,) = why(server, {"huge_pages": word, "shared_buffers": "1GB"})
+    assert said.endswith(" huge pages, and 0 will be free")
+
+
 def test_slots_that_exist_bind_their_settings(server: Cluster) -> None:
     sql(
         server.dsn(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -13,12 +14,12 @@ from killed import was_killed
 
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import State
-from mrtuner.change.settings.apply import undo
+from mrtuner.change.settings.apply import address_of, undo
 from mrtuner.change.transaction import Observer
 from mrtuner.cli import main
 from mrtuner.errors import ConnectError
 from mrtuner.postgres.cluster import Cluster
-from servers import pg_ctl, sql
+from servers import pg_ctl, sql, standby_of
 
 pytestmark = pytest.mark.timed
 
@@ -81,6 +82,58 @@ def test_what_was_changed_since_and_what_still_runs_is_refused(
     assert run("undo", broken.dsn(), tmp_path, "--force").exit_code == 0
     other = new_cluster()
     assert run("undo", broken.dsn(), tmp_path, "--data-directory", str(other.data)).exit_code != 0
+
+
+def test_a_standbys_files_are_not_taken_for_its_primarys(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    """Both have the same identity, and the primary was changed last."""
+    (tmp_path / "wanted.conf").write_text("max_connections = 120\n")
+    primary = new_cluster()
+    with standby_of(primary) as standby:
+        done = run("apply", primary.dsn(), tmp_path, "--from", str(tmp_path / "wanted.conf"),
+                   "--restart", pg_ctl(primary, "restart"),
+                   "--standby", standby.dsn(), pg_ctl(standby, "restart"))  # fmt: skip
+        assert done.exit_code == 0, done.output
+        standby.stop()
+        where = ["--data-directory", str(standby.data)]
+        done = run("undo", standby.dsn(), tmp_path, *where)
+        assert done.exit_code == 0, done.output
+        with Journal(tmp_path / "journal") as journal:
+            undone = [one.address for one in journal.changes() if one.state == State.REVERTED]
+        assert undone == [address_of(standby.dsn())]
+        assert run("undo", standby.dsn(), tmp_path, *where).exit_code != 0  # it is undone
+        assert not [line for line in entries(standby) if "max_connections" in line]
+        # A copy elsewhere may be of either.
+        copy = tmp_path / "copy"
+        shutil.copytree(standby.data, copy)
+        done = run("undo", standby.dsn(), tmp_path, "--data-directory", str(copy))
+        assert done.exit_code == 4, done.output
+        assert "changes of several servers could be of" in done.stderr
+
+
+def test_what_somebody_wrote_into_the_include_file_is_not_overwritten(
+    new_cluster: NewCluster, tmp_path: Path
+) -> None:
+    cluster = new_cluster()
+    place = cluster.data / "conf.d"
+    place.mkdir()
+    shutil.chown(place, *(cluster.data.owner(), cluster.data.group()))
+    with (cluster.data / "postgresql.conf").open("a") as file:
+        file.write(f"include_dir = '{place}'\n")
+    (tmp_path / "wanted.conf").write_text("work_mem = 8MB\nwal_buffers = -1\n")
+    done = run("apply", cluster.dsn(), tmp_path, "--from", str(tmp_path / "wanted.conf"),
+               "--conf-dir", str(place), "--restart", pg_ctl(cluster, "restart"))  # fmt: skip
+    assert done.exit_code == 0, done.output
+    (written,) = place.iterdir()
+    with written.open("a") as file:
+        file.write("jit = off\n")
+    cluster.stop()
+    refused = run("undo", cluster.dsn(), tmp_path)
+    assert refused.exit_code == 4
+    assert f"settings were changed since: others in {written}" in refused.stderr
+    assert "jit = off" in written.read_text()
+    assert run("undo", cluster.dsn(), tmp_path, "--force").exit_code == 0
 
 
 def test_the_lines_of_others_stay_as_they_are_byte_for_byte(

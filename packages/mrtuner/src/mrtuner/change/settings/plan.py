@@ -14,7 +14,7 @@ from mrtuner.described import Doc
 from mrtuner.errors import BadValue
 from mrtuner.postgres.conf_file import number, same_value, with_unit
 from mrtuner.postgres.model import FOLLOW_PRIMARY, Override, Pending, Server, Setting
-from mrtuner.postgres.secret_settings import is_secret
+from mrtuner.postgres.secret_settings import is_secret, shown
 
 #: Origins that show a session's own value, hiding the one from the files.
 _OF_A_SESSION: Final = frozenset({"role", "database", "client", "session"})
@@ -222,4 +222,4 @@ def _statement(override: Override) -> str:
     role = f"ALTER ROLE {override.role or 'ALL'}"
     where = f" IN DATABASE {override.database}" if override.database else ""
     who = f"ALTER DATABASE {override.database}" if override.role is None and where else role + where
-    return f"{who} SET {override.name} = '{override.value}'"
+    return f"{who} SET {override.name} = '{shown(override.name, override.value)}'"

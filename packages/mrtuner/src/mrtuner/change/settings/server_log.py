@@ -18,6 +18,7 @@ _TELLING: Final = re.compile(r"\b(?:FATAL|PANIC|HINT|DETAIL):  .*|.*terminated b
 #: A client that cannot connect yet is no reason.
 _NO_REASON: Final = re.compile(r"database system is (?:starting|shutting)|terminating connection")
 _MOST: Final = 5
+_READ: Final = 1 << 20  # bytes of each file
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class ServerLog:
 
     path: Path
     size: int
+    collected: bool  # by the logging collector, which may begin newer files beside it
 
     def lines(self) -> tuple[str, ...]:
         """The telling lines written since, the last few, without their prefix."""
@@ -36,13 +38,19 @@ class ServerLog:
         )[-_MOST:]
 
     def _new_text(self) -> str:
-        """What was added to the file; the logging collector may have begun newer ones."""
-        text = b""
-        newer = [self.path, *(one for one in self.path.parent.iterdir() if one.suffix == ".log")]
-        for path in dict.fromkeys(newer):
-            if path == self.path or path.stat().st_mtime > self.path.stat().st_mtime:
-                text += path.read_bytes()[self.size if path == self.path else 0 :]
+        """What was added, to the file or to newer ones of the collector; of much, the end."""
+        text = _end_of(self.path, self.size)
+        beside = sorted(self.path.parent.glob("*.log")) if self.collected else []
+        for path in beside:
+            if path != self.path and path.stat().st_mtime > self.path.stat().st_mtime:
+                text += _end_of(path, 0)
         return text.decode(errors="replace")
+
+
+def _end_of(path: Path, begin: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(begin, path.stat().st_size - _READ))
+        return file.read(_READ)
 
 
 def server_log(conn: Connection) -> ServerLog | None:
@@ -55,8 +63,11 @@ def server_log(conn: Connection) -> ServerLog | None:
             pid = postmaster_of(conn)
         if pid is None:
             return None
-        path = _collected(conn, pid) or Path(f"/proc/{pid}/fd/2").readlink()
-        return ServerLog(path, path.stat().st_size) if path.is_file() else None
+        collected = _collected(conn, pid)
+        path = collected or Path(f"/proc/{pid}/fd/2").readlink()
+        if not path.is_file():
+            return None
+        return ServerLog(path, path.stat().st_size, collected is not None)
     except OSError:
         return None
 

@@ -213,7 +213,8 @@ class SettingsTransaction(Transaction):
         ours = live.is_file(row.sourcefile, self._file_name)
         if value is None:
             return not ours
-        if self.change.method == "include file" and not ours:
+        # A value that the server chooses is shown as its own; `_file_problems` knows our line.
+        if self.change.method == "include file" and not ours and row.source != "override":
             return False
         return row.gives(value)
 

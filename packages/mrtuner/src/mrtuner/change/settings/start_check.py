@@ -115,7 +115,7 @@ def _on_this_machine(conn: Connection, start: NextStart, tries: bool) -> StartCh
 
 def _huge_pages(server: Here, start: NextStart, tries: bool) -> Iterator[LeftAlone]:
     """With huge_pages = on, the server starts only if there are enough of them."""
-    if start.text("huge_pages") != "on" or not tries:
+    if start.text("huge_pages").lower() not in _ON or not tries:
         return
     needed = trial_start.pages_needed(server, start)
     free = trial_start.pages_available(server, start)
@@ -156,11 +156,12 @@ def _libraries(conn: Connection, start: NextStart) -> tuple[list[LeftAlone], lis
             continue
         for library in start.list(name):
             places = _places(start, name, library)
-            there = _any_there(conn, places)
+            there = _any_there(conn, [one + end for one in places for end in _ENDINGS])
             if there is None:
                 unchecked.append(f"whether there is a file for {library} ({name})")
             elif not there:
-                why = f"{name} names {library}, but the server has no file {' or '.join(places)}"
+                files = " or ".join(f"{one}.so" for one in places)
+                why = f"{name} names {library}, but the server has no file {files}"
                 hint = "Install the package that contains it, or leave it out."
                 if "," in library:
                     names = (one.strip().replace("'", "''") for one in library.split(","))
@@ -173,13 +174,20 @@ def _libraries(conn: Connection, start: NextStart) -> tuple[list[LeftAlone], lis
 
 
 def _places(start: NextStart, name: str, library: str) -> list[str]:
-    """Where the server looks for a library. Source: dfmgr.c, expand_dynamic_library_name."""
+    """Where the server looks for a library, without the ending.
+
+    Source: dfmgr.c, expand_dynamic_library_name.
+    """
     if name == "local_preload_libraries" and "/" not in library:
         library = f"$libdir/plugins/{library}"
     if "/" in library:
-        return [f"{library.removesuffix('.so')}.so"]
+        return [library.removesuffix(".so")]
     path = start.text("dynamic_library_path").split(":")
-    return [f"{directory}/{library.removesuffix('.so')}.so" for directory in path]
+    return [f"{directory}/{library.removesuffix('.so')}" for directory in path]
+
+
+#: Of Linux, macOS (16 and later) and Windows; or the name is written with its own.
+_ENDINGS: Final = (".so", ".dylib", ".dll", "")
 
 
 def _any_there(conn: Connection, places: Sequence[str]) -> bool | None:
@@ -243,7 +251,7 @@ _OF_TLS: Final = ("ssl_cert_file", "ssl_key_file", "ssl_ca_file", "ssl_crl_file"
 
 def _certificates(conn: Connection, start: NextStart) -> Iterator[LeftAlone]:
     """With ssl = on, a running server goes on without its files, and does not start again."""
-    if start.text_with_edits("ssl") in _OFF:
+    if _is_off(start.text_with_edits("ssl")):
         return
     paths = {name: start.text_with_edits(name) for name in _OF_TLS}
     lacking = {
@@ -289,7 +297,7 @@ def _not_there(conn: Connection, start: NextStart) -> Iterator[tuple[str, LeftAl
             continue
         if there is not True:
             yield name, None if there is None else problem(start, name, why, _TAKE_BACK)
-    if start.text_with_edits("logging_collector") not in _OFF:
+    if not _is_off(start.text_with_edits("logging_collector")):
         text = start.text_with_edits("log_directory")
         there = start_places.may_write(pid, data / text, makes=True)
         if there is False:
@@ -366,19 +374,31 @@ def _contradictions(start: NextStart, facts: Facts) -> Iterator[LeftAlone]:
         return
     if level == "minimal":
         needs = [
-            *(["archive_mode"] if start.text("archive_mode") not in _OFF else []),
+            *(["archive_mode"] if not _is_off(start.text("archive_mode")) else []),
             *(["max_wal_senders"] if start.number("max_wal_senders") else []),
-            *(["summarize_wal"] if start.text("summarize_wal") not in _OFF else []),
+            *(["summarize_wal"] if not _is_off(start.text("summarize_wal")) else []),
             *([plural(facts["slots"], "replication slot")] if facts["slots"] else []),
         ]
         if needs:
             why = f"wal_level = minimal is not enough for {', '.join(needs)}"
             yield problem(start, "wal_level", why, "Leave wal_level at replica.")
-    elif level != "logical" and facts["logical_slots"]:
+    elif level != "logical" and facts["logical_slots"] and start.major < _BY_SLOTS:
         slots = plural(facts["logical_slots"], "logical replication slot")
         why = f"wal_level = {level} is not enough for {slots}"
         yield problem(start, "wal_level", why, "Leave wal_level at logical, or drop them.")
 
 
-#: How a switch is written when it is off; empty for a parameter that this version lacks.
-_OFF: Final = frozenset({"off", "false", "no", "0", ""})
+#: Since when logical decoding is on as long as there are logical slots, if wal_level is replica.
+#: Source: release notes 19.
+_BY_SLOTS: Final = 19
+#: Source: guc_tables.c, huge_pages_options.
+_ON: Final = frozenset({"on", "true", "yes", "1"})
+
+
+def _is_off(text: str) -> bool:
+    """Whether a switch is off, however it is written; empty: this version lacks it.
+
+    Source: bool.c, parse_bool_with_len.
+    """
+    word = text.lower()
+    return "false".startswith(word) or "no".startswith(word) or word in {"of", "off", "0"}

@@ -14,6 +14,7 @@ from mrtuner.change.settings.settings_transaction import SettingsTransaction
 from mrtuner.change.transaction import Observer, unobserved
 from mrtuner.errors import ApplyError, Refused, UsageError
 from mrtuner.postgres.conf_file import LIST_QUOTED, elements, entries
+from mrtuner.wording import enumerated
 
 
 class StoppedUndo(SettingsTransaction):
@@ -56,18 +57,32 @@ class StoppedUndo(SettingsTransaction):
 
 
 def stopped_change(journal: Journal, address: str, directory: Path | None) -> Change | None:
-    """The last change of the server at an address, or of the one in a data directory."""
+    """The last change of the server at an address, or of the one in a data directory.
+
+    Raises Refused if several servers, such as a standby and its primary, have what it holds.
+    """
     found = [
         one
         for one in journal.changes()
-        if one.state is State.VERIFIED and one.undoes is None and one.group is None
-        and one.method in ("alter system", "include file")
+        if one.method in ("alter system", "include file")
         and (one.address == address if directory is None
              else belongs_to(directory, one.system_identifier))
     ]  # fmt: skip
-    if not found:
+    if directory is not None:
+        here = directory.resolve() / AUTO_CONF
+        servers = {one.server for one in found if one.file and Path(one.file) == here}
+        if servers:
+            found = [one for one in found if one.server in servers]
+        elif len({one.server for one in found}) > 1:
+            addresses = enumerated(dict.fromkeys(one.address for one in found))
+            raise Refused(
+                f"changes of several servers could be of {directory}: those at {addresses}",
+                "A standby has its primary's identity. Start the server, and undo by its address.",
+            )
+    left = (one for one in reversed(found) if one.state is State.VERIFIED)
+    done = next((one for one in left if one.undoes is None and one.group is None), None)
+    if done is None:
         return None
-    done = found[-1]
     moved = directory is not None and done.method == "alter system"
     return replace(done, file=str(directory / AUTO_CONF)) if moved and directory else done
 
@@ -93,6 +108,8 @@ def undo_stopped(
     now = entries(text or "")
     there = [(one, now.get(one.name.lower())) for one in done.entries]
     changed = [one.name for one, text in there if text != one.before and not _as_written(one, text)]
+    if done.method == "include file" and text not in {done.text_before, done.text_after}:
+        changed = changed or [f"others in {file}"]
     if changed and not force:
         raise Refused(
             f"settings were changed since: {', '.join(changed)}",
