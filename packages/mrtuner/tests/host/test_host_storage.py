@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from mrtuner.facts import Fact, Missing
 from mrtuner.host import probe
+from mrtuner.host.devices import layers
 from mrtuner.host.disk import limited
+from mrtuner.host.tree import Tree
 from mrtuner.inputs import Storage
 from mrtuner.units import Bytes, GiB
 from shared import write
@@ -258,6 +260,21 @@ def test_the_devices_of_btrfs_are_found_by_its_list(tmp_path: Path) -> None:
         link(tmp_path, f"/sys/fs/btrfs/0a1b/devices/{Path(folder).name}", folder)
     mounted(tmp_path, mount("0:31", "btrfs", "/", "/dev/sda"))
     assert storage(tmp_path) == Fact(Storage.HDD, "sdb: queue/rotational is 1")
+
+
+def test_a_btrfs_on_an_encrypted_volume_is_on_all_its_devices(tmp_path: Path) -> None:
+    """As Fedora installs it: /dev/mapper/luks-1 is a link to /dev/dm-0. NFS has no device."""
+    for n, name in enumerate(["dm-0", "sdb"]):
+        folder = disk(tmp_path, name, f"253:{n}")
+        write(tmp_path, f"{folder}/dev", f"253:{n}")
+        link(tmp_path, f"/sys/fs/btrfs/0a1b/devices/{name}", folder)
+    write(tmp_path, "/dev/dm-0", "")
+    link(tmp_path, "/dev/mapper/luks-1", "/dev/dm-0")
+    mounted(tmp_path, mount("0:31", "btrfs", "/", "/dev/mapper/luks-1"),
+            mount("0:44", "nfs4", "/mnt/pg", "nas:/mnt/sdb"))  # fmt: skip
+    tree = Tree(tmp_path)
+    assert [one.name for one in layers(tree, PurePosixPath("/"))] == ["dm-0", "sdb"]
+    assert layers(tree, PurePosixPath("/mnt/pg")) == ()
 
 
 def test_a_loop_device_is_what_its_file_lies_on(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from mrtuner.host.cgroup import ControlGroup
-from mrtuner.host.mounts import Mount, place_of
-from mrtuner.host.storage import MOST_LOOPS
+from mrtuner.host.mounts import place_of
+from mrtuner.host.storage import MOST_LOOPS, block_devices
 from mrtuner.host.tree import Tree, names_in, text_of
 
 #: The unit of diskstats and blkio, whatever the device's own block size. Source: iostats.rst.
@@ -52,17 +52,8 @@ def layers(tree: Tree, path: PurePosixPath) -> tuple[Device, ...]:
 
 def _below(tree: Tree, path: PurePosixPath, deep: int) -> Iterator[Device]:
     mount = place_of(tree, path).mount
-    folder = None if mount is None else _folder(tree, mount)
-    if folder is not None:
-        yield from _stack(tree, folder, deep)
-
-
-def _folder(tree: Tree, mount: Mount) -> Path | None:
-    """The sysfs folder of a filesystem's device; a btrfs has its own device number."""
-    own = tree.at(f"/sys/dev/block/{mount.device}")
-    named = tree.at(f"/sys/class/block/{PurePosixPath(mount.source).name}")
-    found = next((each for each in (own, named) if each.exists()), None)
-    return None if found is None else found.resolve()
+    for folder in () if mount is None else block_devices(tree, mount):
+        yield from _stack(tree, folder.resolve(), deep)
 
 
 def _stack(tree: Tree, folder: Path, deep: int) -> Iterator[Device]:

@@ -82,7 +82,7 @@ def _kind_at(tree: Tree, place: MountedPath, loops: int) -> Kind:
     told = _kind_of_filesystem(mount, place.path)
     if told is not None:
         return told
-    devices = _devices(tree, mount)
+    devices = block_devices(tree, mount)
     if not devices:
         return _unknown(f"the devices below {mount.fstype} on {mount.point} are not visible")
     disks = [disk for device in devices for disk in whole_disks(device)]
@@ -105,7 +105,7 @@ def _kind_of_filesystem(mount: Mount, path: PurePosixPath) -> Kind | None:
     return None
 
 
-def _devices(tree: Tree, mount: Mount) -> list[Path]:
+def block_devices(tree: Tree, mount: Mount) -> list[Path]:
     """The sysfs folders of the block devices that hold a filesystem."""
     if mount.fstype == "btrfs":
         return _btrfs_devices(tree, mount)
@@ -121,7 +121,8 @@ def _btrfs_devices(tree: Tree, mount: Mount) -> list[Path]:
         members = everywhere / filesystem / "devices"
         if name in names_in(members):
             return [members / member for member in names_in(members)]
-    return []
+    named = tree.at(f"/sys/class/block/{name}")
+    return [named] if named.exists() else []
 
 
 def whole_disks(device: Path) -> Iterator[Path]:
