@@ -82,6 +82,24 @@ def test_aurora_gets_a_cluster_group_unless_told_otherwise() -> None:
         render("--format", "cloudformation", *asked, "--instance").stdout
     )["Resources"].values()  # fmt: skip
     assert instance["Type"] == "AWS::RDS::DBParameterGroup"
+    of_cluster, of_instance = (one["Properties"]["Parameters"] for one in (cluster, instance))
+    left = of_cluster.keys() - of_instance.keys()
+    assert "autovacuum_work_mem" in left
+    assert of_instance.items() <= of_cluster.items()
+    written = render("--format", "terraform", *asked, "--instance").stdout
+    assert (
+        "# autovacuum_work_mem is a parameter of the cluster's group: --cluster writes" in written
+    )
+
+
+def test_an_instance_group_of_aurora_passes_our_lint(tmp_path: Path) -> None:
+    path = tmp_path / "group.json"
+    asked = ("--class", "db.r7g.large", "--family", "aurora-postgresql16", "--connections", "50")
+    assert render(*asked, "--json", "--instance", "-o", str(path)).exit_code == 0
+    linted = CliRunner().invoke(rdstune, ["lint", str(path), "--class", "db.r7g.large", "--json"])
+    [group] = json.loads(linted.stdout)["groups"]
+    assert "cluster-level" not in {one["check"] for one in group["findings"]}
+    assert group["parameters"] > 3
 
 
 def test_a_file_is_written_and_named(tmp_path: Path) -> None:

@@ -123,6 +123,12 @@ def test_values_that_wait_for_a_reboot_and_an_instance_that_is_down(
     lab.instance("db1").status = "storage-full"
     (down,) = of(check("rds:db1"), "rds-status")
     assert (down.severity, down.text) == ("danger", "db1 is storage-full")
+    lab.instance("db1").status = "modifying"
+    assert "rds-status" in check("rds:db1").passed
+    lab.instance("db1").status = "incompatible-create"
+    unknown = check("rds:db1")
+    assert "rds-status" not in unknown.passed
+    assert why(unknown, "rds-status") == ("db1 is incompatible-create, a status unknown to MrTuner")
 
 
 def test_what_aws_denies_is_not_judged_and_an_unknown_instance_is_an_error(

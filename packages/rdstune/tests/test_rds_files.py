@@ -563,3 +563,32 @@ def test_properties_and_families_that_a_template_computes_are_told() -> None:
     [group] = read_text(json.dumps(template), suffix=".json", source="a.json")
     assert group.unread == ("Properties on line 1",)
     assert (group.family, group.unknown_family) == (None, "Family: Ref: …")
+
+
+def test_groups_that_a_template_repeats_are_read_but_for_its_variables() -> None:
+    """As in the CloudFormation user guide: Fn::ForEach of resources, one loop in another."""
+    body = """
+    "${Env}Group":
+      Type: AWS::RDS::DBParameterGroup
+      Properties:
+        Family: %s
+        Parameters: {work_mem: "16777216", max_connections: "${Env}"}
+    "${Env}Database":
+      Type: AWS::RDS::DBInstance
+      Properties:
+        DBInstanceClass: "db.${Size}.large"
+        DBParameterGroupName: !Ref "${Env}Group"
+"""
+    template = "Resources:\n  Fn::ForEach::All:\n  - Env\n  - [Test, Live]\n  -" + body
+    (group,) = yaml(template % "postgres17")
+    assert (group.name, group.family, group.unknown_family) == ("${Env}Group", "postgres17", "")
+    memory, connections = group.entries
+    assert (memory.value, memory.line) == ("16777216", 10)
+    assert (connections.value, connections.unknown) == (None, "${Env}")
+    (user,) = group.users
+    assert user.class_names == ()
+    (group,) = yaml(template % "postgres${Env}")
+    assert (group.family, group.unknown_family) == (None, "Family: postgres${Env}")
+    nested = "Resources:\n  Fn::ForEach::Outer:\n  - Size\n  - [r6g]\n  - Fn::ForEach::Inner:\n"
+    nested += "    - Env\n    - [Test]\n    -" + body.replace("\n  ", "\n    ")
+    assert len(yaml(nested % "postgres17")) == 1

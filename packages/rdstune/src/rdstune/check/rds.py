@@ -80,9 +80,26 @@ def rds_status(state: Added) -> Iterator[Finding]:
             consequence="clients cannot use it", harm_in=0.0, basis="rds:DescribeDBInstances, now",
             remedy=(_REMEDIES[one.status],),
         )  # fmt: skip
+    elif one.status not in _SERVES | _AT_WORK:
+        raise CannotJudge(
+            f"{one.identifier} is {one.status}, a status unknown to MrTuner",
+            "Read its events: rds:DescribeEvents.",
+        )
 
 
-#: Statuses of an instance that does not serve. Source: RDS User Guide, Viewing DB instance status.
+#: Statuses of an instance that serves. Source of all: RDS User Guide, Viewing DB instance status.
+_SERVES: Final = frozenset({
+    "available", "backing-up", "configuring-enhanced-monitoring", "configuring-iam-database-auth",
+    "configuring-log-exports", "storage-config-upgrade", "storage-initialization",
+    "storage-optimization",
+})  # fmt: skip
+#: Statuses of an instance that AWS works on. It may not serve meanwhile.
+_AT_WORK: Final = frozenset({
+    "converting-to-vpc", "creating", "delete-precheck", "deleting", "maintenance", "modifying",
+    "moving-to-vpc", "rebooting", "renaming", "resetting-master-credentials", "starting",
+    "stopping", "upgrading",
+})  # fmt: skip
+#: Statuses of an instance that does not serve.
 _REMEDIES: Final = {
     "failed": "Restore it to the latest restorable time, from its backups",
     "incompatible-network": "Repair the subnets or security group that its events name",
@@ -91,6 +108,7 @@ _REMEDIES: Final = {
     "incompatible-restore": "Restore again, with options that the snapshot allows",
     "inaccessible-encryption-credentials": "Enable its KMS key: without it, the data are lost",
     "inaccessible-encryption-credentials-recoverable": "Enable its KMS key again, and start it",
+    "insufficient-capacity": "Modify its class to one that its availability zone has, or wait",
     "restore-error": "Restore again",
     "stopped": "Start it: AWS does so by itself after seven days",
     "storage-full": "Enlarge its storage: rds:ModifyDBInstance, AllocatedStorage",

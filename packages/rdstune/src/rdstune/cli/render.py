@@ -73,11 +73,11 @@ def _written(made: Design, form: str, name: str, description: str, cluster: bool
         return terminal.as_json(render_document(made, checked_name(name), cluster=cluster))
     lines = [
         GroupLine(name=one.name, value=one.value, method=one.method, comment=one.reason)
-        for one in made.settings
+        for one in made.of_group(cluster=cluster)
     ]
     return render_group(
         form, lines, name=name, family=made.family.name, description=description,
-        cluster=cluster, notes=_notes(made),
+        cluster=cluster, notes=_notes(made, cluster),
     )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def _asked(made: Design) -> str:
     return f"MrTuner: {made.request.workload}{sessions}, drawn up for {made.instance_class.name}"
 
 
-def _notes(made: Design) -> list[str]:
+def _notes(made: Design, cluster: bool) -> list[str]:
     notes = [
         f"{_asked(made)}. The formulas hold on other classes too; rdstune show --all-classes lists "
         "their values."
@@ -96,6 +96,10 @@ def _notes(made: Design) -> list[str]:
     if made.too_small:
         notes.append(f"Too small for these sessions: {first_few(made.too_small, 5)}.")
     notes += [f"{name} is left unchanged: {why}." for name, why in made.without.items()]
+    kept = [one.name for one in made.settings if one not in made.of_group(cluster=cluster)]
+    notes += [
+        f"{name} is a parameter of the cluster's group: --cluster writes it." for name in kept
+    ]
     if made.sessions is not None:
         notes += [f"{made.sessions.promise}.", made.sessions.buys]
     return notes

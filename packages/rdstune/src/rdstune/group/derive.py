@@ -54,6 +54,11 @@ class Design:
     def values(self) -> dict[str, str]:
         return {setting.name: setting.value for setting in self.settings}
 
+    def of_group(self, *, cluster: bool) -> list[Setting]:
+        """Return what a cluster's group takes, or an instance's: of Aurora's settings, not all."""
+        of = self.family.parameters
+        return [one for one in self.settings if cluster or of[one.name].level == "instance"]
+
     @property
     def command_with_connections(self) -> str:
         """The command that asks for this group with as many connections as are counted active."""

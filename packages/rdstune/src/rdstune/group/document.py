@@ -173,7 +173,7 @@ def render_document(design: Design, name: str, *, cluster: bool) -> RenderDocume
         cluster=cluster,
         family=design.family.name,
         class_name=design.instance_class.name,
-        parameters=[convert(one, RenderedParameter) for one in design.settings],
+        parameters=[convert(one, RenderedParameter) for one in design.of_group(cluster=cluster)],
     )
 
 

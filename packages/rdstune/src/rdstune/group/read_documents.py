@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue
@@ -125,9 +126,9 @@ def _answered(row: Node) -> GroupEntry:
 
 def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
     """Yield the groups of a CloudFormation template."""
-    resources = _pairs(_get(root, "Resources"))
-    users = _users(resources)
-    for name, resource in resources:
+    resources = list(_looped(_pairs(_get(root, "Resources"))))
+    users = _users([(name, resource) for name, resource, _ in resources])
+    for name, resource, variables in resources:
         kind = _GROUP_TYPE.fullmatch(_text(_get(resource, "Type")) or "")
         properties = _get(resource, "Properties")
         if kind is None or properties is None:
@@ -137,7 +138,9 @@ def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
         given, family = _get(properties, "Parameters"), _get(properties, "Family")
         yield WrittenGroup(
             entries=tuple(
-                _entry(key, value) for key, value in _pairs(given) if not _is_computed(given)
+                _entry(key, value, read=partial(_literal, variables=variables))
+                for key, value in _pairs(given)
+                if not _is_computed(given)
             ),
             unread=tuple(
                 f"{what} on line {_line(node)}"
@@ -146,8 +149,10 @@ def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
             ),
             source=source,
             name=named or _text(name),
-            family=_text(family),
-            unknown_family="" if family is None or _text(family) else f"Family: {_shown(family)}",
+            family=_literal(family, variables),
+            unknown_family=""
+            if family is None or _literal(family, variables)
+            else f"Family: {_shown(family)}",
             cluster=kind["cluster"] is not None,
             line=_line(name),
             users=tuple(
@@ -156,6 +161,23 @@ def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
                 for user in users.get((option, each), ())
             ),
         )
+
+
+def _looped(
+    resources: Iterable[tuple[Node, Node]], variables: tuple[str, ...] = ()
+) -> Iterator[tuple[Node, Node, tuple[str, ...]]]:
+    """Yield resources, and what a loop repeats: ``Fn::ForEach::Name: [Variable, [Values], {…}]``.
+
+    Its variables come with them, and stay in the texts as ``${Variable}``. Source: CloudFormation,
+    Fn::ForEach.
+    """
+    for name, resource in resources:
+        if (_text(name) or "").startswith("Fn::ForEach::"):
+            variable, _, *bodies = [*_items(resource), None, None][:3]
+            for body in bodies:
+                yield from _looped(_pairs(body), (*variables, _text(variable) or ""))
+        else:
+            yield name, resource, variables
 
 
 def _is_computed(node: Node | None) -> bool:
@@ -189,8 +211,8 @@ def _users(resources: Iterable[tuple[Node, Node]]) -> dict[tuple[str, str], list
         user = User(
             name=_text(name) or "",
             class_names=classes,
-            engine=_text(_get(properties, "Engine")),
-            version=_text(_get(properties, "EngineVersion")),
+            engine=_literal(_get(properties, "Engine")),
+            version=_literal(_get(properties, "EngineVersion")),
             line=_line(name),
         )
         found.setdefault((option, group), []).append(user)
@@ -213,7 +235,7 @@ def _named(node: Node | None) -> str | None:
 
 def _classes(properties: Node | None) -> tuple[str, ...]:
     node = _get(properties, "DBInstanceClass") or _get(properties, "DBClusterInstanceClass")
-    text = _text(node)
+    text = _literal(node)
     return (text,) if text else _branches(node)
 
 
@@ -222,7 +244,7 @@ def _branches(node: Node | None) -> tuple[str, ...]:
     whole = _get(node, "Fn::If")
     if whole is None and node is not None and node.tag == "!If":
         whole = node
-    texts = [_text(each) for each in _items(whole)[1:]]
+    texts = [_literal(each) for each in _items(whole)[1:]]
     if None in texts:
         return ()
     return tuple(dict.fromkeys(text for text in texts if text is not None))
@@ -351,10 +373,23 @@ def _text(node: Node | None) -> str | None:
     return text if node.tag.startswith(_PLAIN) else None
 
 
+def _literal(node: Node | None, variables: Iterable[str] = ("",)) -> str | None:
+    """Return a scalar of a template; None also where one of a loop's variables stands in it.
+
+    Without `variables` any may; a formula of RDS has ``${DBInstanceVCPU}`` itself.
+    """
+    text = _text(node)
+    if text is None:
+        return None
+    return None if any("${" + (one and one + "}") in text for one in variables) else text
+
+
 def _shown(node: Node | None) -> str:
     """Return the source text of a value that is only known when the template runs."""
     if node is None or node.tag == f"{_PLAIN}null":
         return "no value"
+    if (text := _text(node)) is not None:
+        return text
     pairs = _pairs(node)
     if pairs:
         return f"{_text(pairs[0][0])}: …"

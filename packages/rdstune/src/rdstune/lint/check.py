@@ -264,7 +264,7 @@ def _of_group(group: WrittenGroup) -> Iterator[Finding]:
             check="not-known",
             severity=Severity.INFO,
             parameter=None,
-            what=f"known only at deployment: {what}",
+            what=f"not checked: {what}",
         )
     times = Counter(entry.name.lower() for entry in group.entries)
     seen: set[str] = set()
