@@ -103,7 +103,7 @@ def test_fewer_helpers_stay_fewer_when_the_advice_is_asked_again() -> None:
     off = advised("max_parallel_workers_per_gather", live({"max_parallel_workers": "0"}))
     assert (off.to_dict()["verdict"], off.reason) == (
         "keep",
-        "max_parallel_workers is 0: none starts",
+        "max_parallel_workers or max_worker_processes is 0: none starts",
     )
 
 
@@ -123,6 +123,7 @@ def test_no_more_helpers_are_planned_than_worker_processes_that_stay() -> None:
     )  # fmt: skip
     assert solve(own).advice["max_parallel_workers"].value == "64"
     assert solve(own).chosen.parallel_workers == 8
+    assert solve(own).advice["max_parallel_workers_per_gather"].target == 4
     budget = solve(own).budget
     assert budget is not None
     (sorts,) = [one for one in budget.parts if one.name == "sorts and hashes"]

@@ -105,10 +105,15 @@ def test_a_slot_with_a_cap_endangers_its_consumer_and_not_the_disk() -> None:
     assert told(limited, 3600.0, status="unreserved") == ("danger", 300.0)
     # From 18 on, a slot that nobody uses may be given up after a time; a copy of another is not.
     timeout = setting("idle_replication_slot_timeout", "86400", "s")
-    for facts, severity in (({}, "to do"), ({"synced": True}, "danger")):
-        one = kept_by(slot(**facts), server(*usual, unlimited, timeout), 3600.0)
+    # It comes at the checkpoint after a day without its consumer: 86,700 s.
+    each: list[tuple[dict[str, Any], float | None, str]] = [
+        ({}, None, "to do"), ({}, 86_701.0, "to do"), ({}, 86_699.0, "danger"),
+        ({"idle": 86_000.0}, 701.0, "to do"), ({"synced": True}, 86_701.0, "danger"),
+    ]  # fmt: skip
+    for facts, full, severity in each:
+        one = kept_by(slot(**facts), server(*usual, unlimited, timeout), full)
         assert one is not None
-        assert one.severity == severity
+        assert one.severity == severity, (facts, full)
     assert "idle_replication_slot_timeout" not in warned(slots=(slot(active=True),))[0]
     [text] = [one.text for one in notices(server(*usual, limited, slots=(slot(),)))]
     assert "beyond max_slot_wal_keep_size (10 GB) it loses WAL" in text

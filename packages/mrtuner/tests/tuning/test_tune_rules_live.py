@@ -771,6 +771,11 @@ def test_a_value_of_our_own_session_is_not_taken_for_the_servers() -> None:
             verdict = advised(name, hidden).to_dict()
             assert verdict["verdict"] == "unknown"
             assert "pg_file_settings" in str(verdict)
+    # Nor does it take the memory of all sessions: 1 GB each would not fit.
+    large = live({"work_mem": str(1 << 20)}, connections=Connections(200, seen=5))
+    large = replace(large, origins={**large.origins, "work_mem": "database"})
+    assert solve(large).holds
+    assert answer("max_connections", large) == ("change", "203")
 
 
 def test_a_volume_that_wal_can_fill_lowers_a_value_of_ones_own_and_is_the_reason() -> None:
@@ -781,6 +786,9 @@ def test_a_volume_that_wal_can_fill_lowers_a_value_of_ones_own_and_is_the_reason
         item = advised("max_wal_size", live(own, disk=Disk(Bytes(150 * GIB), None), **facts))
         assert item.to_dict()["verdict"] == "change"
         assert "limited by disk size" in item.reason
+    web = live(own, disk=Disk(Bytes(150 * GIB), None), workload=Workload.WEB,
+               memory=Memory(Bytes(16 * GIB)))  # fmt: skip
+    assert "limited by disk size" in advised("max_wal_size", web).reason
     slow = advised("max_wal_size", live({"max_wal_size": "65536"}, rto=Rto(60.0), wal=wal(0.1)))
     assert slow.value == "2400MB"
     assert "--rto" in slow.reason

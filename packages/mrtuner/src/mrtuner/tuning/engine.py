@@ -90,6 +90,8 @@ def _settle(
     machine: Mapping[str, int],
 ) -> Advice:
     now, origin = _in_force(parameter, situation)
+    if origin in OF_OUR_SESSION and not rule.suggestion:
+        now = None  # the server's own is counted as one that is hidden: by the default
     verdict = _answer(rule, situation, chosen)
     target, scales, asked = now, None, None
     if isinstance(verdict, Change):
@@ -281,7 +283,7 @@ def _in_force(parameter: Parameter, situation: Situation) -> tuple[Value | None,
         return None, "hidden"
     text = situation.running.get(parameter.name)
     if text is not None:
-        return _as_value(parameter, text), situation.origins.get(parameter.name, "")
+        return as_value(parameter, text), situation.origins.get(parameter.name, "")
     return _default(parameter), "default"
 
 
@@ -289,7 +291,7 @@ def _default(parameter: Parameter) -> Value | None:
     return INITDB.get(parameter.name) if parameter.default is None else parameter.default
 
 
-def _as_value(parameter: Parameter, text: str) -> Value:
+def as_value(parameter: Parameter, text: str) -> Value:
     """Return a live value even if out of bounds: the server's own build accepted it."""
     try:
         return parameter.parse(text)

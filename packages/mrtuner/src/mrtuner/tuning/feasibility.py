@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mrtuner.catalog import parameters
-from mrtuner.catalog.families import LAST, family
+from mrtuner.catalog.families import AURORA, LAST, family
 from mrtuner.errors import DoesNotFit
 from mrtuner.formula.class_memory import VARIABLE
 from mrtuner.formula.rds_formula import is_formula, parse
@@ -221,7 +221,7 @@ def refuse_overflow(situation: Situation, solution: Solution) -> None:
 def what_must_give(situation: Situation, sessions: int) -> str:
     """Return which inputs to change: a fixed parameter, if any; else connections, or memory."""
     for name in ("max_connections", "shared_buffers", "work_mem", "maintenance_work_mem"):
-        if name in situation.fixed:
+        if name in situation.fixed and situation.fixed[name] != AURORA.get(name):
             why = situation.fixed[name]
             return f"{name} is fixed ({why}): lower it there, or {_more(situation)}."
     fewer, more = most_sessions(situation, sessions), _more(situation)

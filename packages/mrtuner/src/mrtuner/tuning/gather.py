@@ -350,7 +350,9 @@ def _believed(said: Flags, found: HugePages | None, server: Server | None) -> It
         return
     status = server.text("huge_pages_status")
     got = "" if status is None else f" (huge_pages_status is {status})"
-    if found is None:
+    if server.text("huge_pages") == "off":
+        text = "--huge-pages: huge_pages is off on this server, so page tables count"
+    elif found is None:
         text = f"--huge-pages: none are free on this machine{got}, so page tables count"
     elif found.covers is None:
         text = (

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 from mrtuner.catalog import parameters
 from mrtuner.described import Doc
 from mrtuner.inputs import Storage, Workload
+from mrtuner.tuning.engine import as_value
 from mrtuner.tuning.measured import AGAINST_PGTUNE
 from mrtuner.units import GiB, KiB, MiB
 
 if TYPE_CHECKING:
+    from mrtuner.catalog import Parameter
     from mrtuner.tuning.advice import Tuning
     from mrtuner.tuning.situation import Situation
+    from mrtuner.tuning.verdict import Value
 
 SOURCE: Final = "PgTune, commit 7caef27 of 30 July 2026"
 #: Connections if no number is given.
@@ -252,13 +255,16 @@ def measured_against(tuning: Tuning) -> str | None:
     return f"{AGAINST_PGTUNE.says} (docs/measured-results.md, {AGAINST_PGTUNE.row})"
 
 
+def _here(situation: Situation, parameter: Parameter) -> Value | None:
+    running = situation.running.get(parameter.name)
+    return parameter.default if running is None else as_value(parameter, running)
+
+
 def _differences(tuning: Tuning, machine: PgTuneInputs) -> Iterator[PeerDifference]:
     known = parameters(machine.major)
     for name, theirs in settings(machine).items():
         parameter, advice = known[name], tuning.get(name)
-        running = tuning.situation.running.get(name)
-        here = parameter.default if running is None else parameter.parse(running)
-        ours = advice.target if advice else here
+        ours = advice.target if advice else _here(tuning.situation, parameter)
         value = parameter.parse(theirs.value)
         if ours == value:
             continue

@@ -85,7 +85,7 @@ def kept_by(slot: Slot, server: Server, full: float | None = None) -> Finding | 
         text = f"replication slot {slot.name} is not in use and keeps {size} of WAL"
         grows = "it grows until the disk is full"
         remedy = ("Start its consumer, or drop the slot", Command(drop_slot(slot.name)))
-    if (end := _end_of(slot, server)) is not None:
+    if (end := _end_of(slot, server, full)) is not None:
         lost = f"{end} it loses WAL, and its consumer must be set up again"
         return _slot(Severity.TO_DO, text, lost, *remedy)
     soon = full is not None and full < _DAY
@@ -93,11 +93,14 @@ def kept_by(slot: Slot, server: Server, full: float | None = None) -> Finding | 
     return replace(_slot(severity, text, grows, *remedy), harm_in=full)
 
 
-def _end_of(slot: Slot, server: Server) -> str | None:
-    """When a slot gives up its WAL, so that the disk is safe; None: never."""
+def _end_of(slot: Slot, server: Server, full: float | None) -> str | None:
+    """When a slot gives up its WAL, so that the disk is safe; None: never, or too late."""
     idle = server.settings.get("idle_replication_slot_timeout")  # from 18 on
     if idle and int(idle.setting) and not (slot.active or slot.synced):
-        return "at a checkpoint after idle_replication_slot_timeout"
+        interval = server.settings.get("checkpoint_timeout")
+        left = int(idle.setting) - (slot.idle or 0) + (int(interval.setting) if interval else 0)
+        if full is None or left < full:
+            return "at a checkpoint after idle_replication_slot_timeout"
     cap = slot_cap(server)
     return None if cap is None else f"beyond max_slot_wal_keep_size ({pretty_bytes(cap)})"
 

@@ -78,8 +78,8 @@ def max_parallel_workers_per_gather_by_workload(
     workers: ParallelWorkers | None, situation: Situation, chosen: Chosen
 ) -> Verdict:
     """Half the CPUs, up to 16, where a few large queries run. At most two where many small ones do:
-    more would only take workers from each other. Never more than half of the workers that memory
-    allows. Half of what is in force if there is a worker for each CPU and yet a fifth of those
+    more would only take workers from each other. Never more than half of the workers that can
+    run. Half of what is in force if there is a worker for each CPU and yet a fifth of those
     planned could not start. A plan that counts on workers which never come is the wrong plan.
     """
     if workers and workers.missing >= MANY_MISSING and _one_for_each_cpu(situation):
@@ -89,15 +89,15 @@ def max_parallel_workers_per_gather_by_workload(
             because = f"{seen}, although plans relied on them"
             return Change(now // 2, because, Basis.OBSERVED, calls_for_less=True)
         return Keep(f"{seen}: more would not start either")
-    if chosen.count("max_parallel_workers") == 0:
-        return Keep("max_parallel_workers is 0: none starts")
+    if chosen.parallel_workers == 0:
+        return Keep("max_parallel_workers or max_worker_processes is 0: none starts")
     if situation.workload is Workload.OLAP:
         to, because = least(16, CPUS / 2), "half the CPUs, at most 16, may help one large query"
     else:
         to, because = least(2, CPUS / 2), "half the CPUs, at most two: many sessions share them"
-    half = max(1, chosen.count("max_parallel_workers") // 2)
+    half = max(1, chosen.parallel_workers // 2)
     if situation.cpus and half < to.evaluate(situation.machine):
-        return Change(as_expr(half), "half of max_parallel_workers, which memory limits")
+        return Change(as_expr(half), "half of the parallel workers that can run")
     return Change(to, because)
 
 

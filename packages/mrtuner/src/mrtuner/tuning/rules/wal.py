@@ -250,10 +250,10 @@ def max_wal_size_for_one_interval(situation: Situation, chosen: Chosen) -> Verdi
     because = f"up to {pretty_bytes(usual)} is usual for {situation.workload}"
     if situation.memory and usual < _evaluated(size, situation):
         because = f"half of memory, at most {pretty_bytes(MOST_WAL)}"
-    if limits.least.size < _evaluated(size, situation):
+    asked = (limits.asked and limits.recovery.size < now) or limits.fills(now)
+    if asked or limits.least.size < _evaluated(size, situation):
         size = least(size, limits.least.size)
         because += f", {limits.binding(now).words}"
-    asked = (limits.asked and limits.recovery.size < now) or limits.fills(now)
     to = greatest(size, as_expr(limits.kept(now))) if now else size
     if situation.memory and (unseen := _unseen(situation, now, _evaluated(to, situation))):
         return unseen
