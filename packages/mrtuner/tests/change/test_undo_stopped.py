@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from killed import was_killed
 from mrtuner.change.journal import Journal
 from mrtuner.change.record import State
 from mrtuner.change.settings.apply import address_of, undo
+from mrtuner.change.settings.stopped import _of_one_server
 from mrtuner.change.transaction import Observer
 from mrtuner.cli import main
-from mrtuner.errors import ConnectError
+from mrtuner.errors import ConnectError, Refused
 from mrtuner.postgres.cluster import Cluster
 from servers import pg_ctl, sql, standby_of
 
@@ -104,12 +106,15 @@ def test_a_standbys_files_are_not_taken_for_its_primarys(
         assert undone == [address_of(standby.dsn())]
         assert run("undo", standby.dsn(), tmp_path, *where).exit_code != 0  # it is undone
         assert not [line for line in entries(standby) if "max_connections" in line]
-        # A copy elsewhere may be of either.
-        copy = tmp_path / "copy"
-        shutil.copytree(standby.data, copy)
-        done = run("undo", standby.dsn(), tmp_path, "--data-directory", str(copy))
-        assert done.exit_code == 4, done.output
-        assert "changes of several servers could be of" in done.stderr
+        # On machines of their own, both are at the same path.
+        file = str(standby.data / "postgresql.auto.conf")
+        with Journal(tmp_path / "journal") as journal:
+            alike = [replace(one, file=file) for one in journal.changes()]
+        here = address_of(standby.dsn())
+        ours = _of_one_server(alike, here, standby.data)
+        assert {one.address for one in ours} == {here}
+        with pytest.raises(Refused, match="changes of several servers could be of"):
+            _of_one_server(alike, "elsewhere:5432", standby.data)
 
 
 def test_what_somebody_wrote_into_the_include_file_is_not_overwritten(

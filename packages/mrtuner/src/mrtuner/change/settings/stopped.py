@@ -69,22 +69,31 @@ def stopped_change(journal: Journal, address: str, directory: Path | None) -> Ch
              else belongs_to(directory, one.system_identifier))
     ]  # fmt: skip
     if directory is not None:
-        here = directory.resolve() / AUTO_CONF
-        servers = {one.server for one in found if one.file and Path(one.file) == here}
-        if servers:
-            found = [one for one in found if one.server in servers]
-        elif len({one.server for one in found}) > 1:
-            addresses = enumerated(dict.fromkeys(one.address for one in found))
-            raise Refused(
-                f"changes of several servers could be of {directory}: those at {addresses}",
-                "A standby has its primary's identity. Start the server, and undo by its address.",
-            )
+        found = _of_one_server(found, address, directory)
     left = (one for one in reversed(found) if one.state is State.VERIFIED)
     done = next((one for one in left if one.undoes is None and one.group is None), None)
     if done is None:
         return None
     moved = directory is not None and done.method == "alter system"
     return replace(done, file=str(directory / AUTO_CONF)) if moved and directory else done
+
+
+def _of_one_server(found: list[Change], address: str, directory: Path) -> list[Change]:
+    """The changes of the server in a directory, among those of all with its identity.
+
+    A standby has its primary's, and on another machine often the same path.
+    """
+    here = (directory / AUTO_CONF).resolve()
+    at = [one for one in found if one.file and Path(one.file).resolve() == here] or found
+    named = [one for one in at if one.address == address]
+    servers = {one.server for one in named or at}
+    if len(servers) > 1:
+        addresses = enumerated(dict.fromkeys(one.address for one in at))
+        raise Refused(
+            f"changes of several servers could be of {directory}: those at {addresses}",
+            "A standby has its primary's identity: name the address that was changed.",
+        )
+    return [one for one in found if one.server in servers]
 
 
 def undo_stopped(
