@@ -247,6 +247,17 @@ def test_what_an_index_or_a_vacuum_has_counted_is_not_analyzed(
     assert not found(cluster, "never-analyzed")
 
 
+def test_a_few_changes_of_what_was_counted_bring_no_autovacuum(new_cluster: NewCluster) -> None:
+    """Of 2,000 rows 50 and a tenth: 250. With 60 it does not come, with 300 it does."""
+    cluster = new_cluster(settings=_LATER)
+    counted(cluster.dsn(), "CREATE TABLE t AS SELECT generate_series(1, 2000) AS a", "VACUUM t")
+    counted(cluster.dsn(), "SELECT pg_stat_reset()")
+    for changes, severity in ((60, "to do"), (240, "to know")):
+        counted(cluster.dsn(), f"INSERT INTO t SELECT generate_series(1, {changes})")
+        (one,) = found(cluster, "never-analyzed")
+        assert one.severity == severity
+
+
 def test_a_threshold_in_hexadecimal_is_not_read_by_a_type(
     each_major: int, new_cluster: NewCluster
 ) -> None:

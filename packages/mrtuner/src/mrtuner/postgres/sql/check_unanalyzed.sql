@@ -17,14 +17,18 @@ WITH RECURSIVE uncounted AS MATERIALIZED (
            o.enabled IS FALSE AS off,
            o.enabled IS NOT FALSE
            AND pg_stat_get_mod_since_analyze(c.oid) > coalesce(
-               o.threshold, current_setting('autovacuum_analyze_threshold')::bigint) AS awaited
+               o.threshold, current_setting('autovacuum_analyze_threshold')::bigint)
+               + coalesce(o.scale, current_setting('autovacuum_analyze_scale_factor')::float8)
+                 * greatest(c.reltuples, 0) AS awaited
     FROM pg_catalog.pg_class AS c
     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
     CROSS JOIN LATERAL (
         SELECT bool_and(option_value::bool) FILTER (WHERE option_name = 'autovacuum_enabled') AS enabled,
                -- In hexadecimal, no type reads it before 16.
                max(CASE WHEN option_value ~ '^[0-9.]+([eE][+]?[0-9]+)?$' THEN option_value::numeric END)
-                   FILTER (WHERE option_name = 'autovacuum_analyze_threshold') AS threshold
+                   FILTER (WHERE option_name = 'autovacuum_analyze_threshold') AS threshold,
+               max(CASE WHEN option_value ~ '^[0-9.]+([eE][+-]?[0-9]+)?$' THEN option_value::float8 END)
+                   FILTER (WHERE option_name = 'autovacuum_analyze_scale_factor') AS scale
         FROM pg_options_to_table(c.reloptions)
     ) AS o
     WHERE c.relkind IN ('r', 'm') AND c.relpersistence <> 't'
