@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -148,7 +149,7 @@ def test_a_proxy_is_found_by_the_port_it_comes_from(new_cluster: NewCluster) -> 
 
 @needs("/proc", "unshare")
 def test_a_server_behind_a_tunnel_is_not_measured_as_if_it_ran_here(
-    new_cluster: NewCluster,
+    new_cluster: NewCluster, tmp_path: Path
 ) -> None:
     """Its far end comes from the server's own address. A namespace hides the server's processes."""
     elsewhere = ("unshare", "--pid", "--fork", "--mount-proc")
@@ -175,6 +176,15 @@ def test_a_server_behind_a_tunnel_is_not_measured_as_if_it_ran_here(
     assert local(through)  # the server's process is seen
     assert not local(through, *elsewhere)
     tunnel.shutdown(socket.SHUT_RDWR)
+    tmp_path.chmod(0o755)
+    beside = socket.socket(socket.AF_UNIX)  # ssh -L forwards a socket as well
+    beside.bind(str(tmp_path / ".s.PGSQL.5432"))
+    beside.listen()
+    lead(beside, (str(direct["host"]), int(str(direct["port"]))))
+    over_it = {**direct, "host": str(tmp_path), "port": 5432}
+    assert local(over_it)
+    assert not local(over_it, *elsewhere)
+    beside.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_server_that_looks_after_its_clients_has_no_finding(new_cluster: NewCluster) -> None:

@@ -52,11 +52,11 @@ def postmaster_of(conn: Connection) -> int | None:
     return postmaster(row["pid"], row["age"])
 
 
-def own_port(conn: Connection) -> int:
-    """Return our own port of a session over TCP. A server behind a tunnel sees another."""
+def own_port(conn: Connection) -> int | None:
+    """Return our own port; None over a socket. A server behind a tunnel sees another."""
     with socket.socket(fileno=os.dup(conn.fileno())) as ours:
-        port: int = ours.getsockname()[1]
-    return port
+        name = ours.getsockname()
+    return name[1] if isinstance(name, tuple) else None
 
 
 def is_postgres(pid: int) -> bool:
