@@ -284,7 +284,10 @@ def _tell_forecast(wish: SearchWish, *, live: bool) -> None:
     from mrtuner.search.schedule import forecast, schedule
     from mrtuner.units import parse_duration
 
-    terminal.print_lines(forecast(schedule(parse_duration(wish.budget), live=live, rate=wish.rate)))
+    lines = forecast(schedule(parse_duration(wish.budget), live=live, rate=wish.rate))
+    if live:
+        lines.append("where statements are not timed, a run measures 20 s or more: 11 min at least")
+    terminal.print_lines(lines)
 
 
 def _tell(found: Search, place: Path, html: Path | None, as_json: bool) -> None:
