@@ -97,7 +97,7 @@ def _recorded(path: Path) -> Simulated:
         name, now = cell["name"], cell["advice"]
         if now != "the default":
             advice[name] = now
-        gains[name] |= {SERVER.default(name) if now == "the default" else now: 0.0}
+        gains[name][SERVER.default(name) if now == "the default" else now] = 0.0
         gains[name][cell["value"]] = log(cell["ratio"])
 
     def form(settings: Settings) -> float:

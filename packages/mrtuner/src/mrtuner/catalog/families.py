@@ -9,7 +9,7 @@ writes the file, from the API if there are credentials.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -152,6 +152,11 @@ class Family:
         if not found.modifiable:
             return f"{self.name} lists {name} as not modifiable ({found.evidence})"
         return None
+
+    def refusals(self, names: Iterable[str]) -> dict[str, str]:
+        """Return which of these users cannot set, or Aurora sizes itself, and why."""
+        found = {name: why for name in names if (why := self.refusal(name)) is not None}
+        return found | AURORA if self.engine.startswith("aurora") else found
 
     def _elsewhere(self, name: str) -> str:
         from difflib import get_close_matches  # only needed for an unknown name

@@ -90,7 +90,7 @@ def _settle(
     machine: Mapping[str, int],
 ) -> Advice:
     now, origin = _in_force(parameter, situation)
-    if origin in OF_OUR_SESSION and not rule.suggestion:
+    if _is_ours(rule, situation):
         now = None  # the server's own is counted as one that is hidden: by the default
     verdict = _answer(rule, situation, chosen)
     target, scales, asked = now, None, None
@@ -127,7 +127,7 @@ def _answer(rule: Rule, situation: Situation, chosen: Chosen) -> Verdict:
         return Keep(situation.fixed[rule.name])
     if _hidden(rule.name, situation):
         return Unknown((SIGHT,))
-    if situation.origins.get(rule.name) in OF_OUR_SESSION and not rule.suggestion:
+    if _is_ours(rule, situation):
         return Unknown((SERVERS_OWN,))
     supplied, missing = {}, []
     for argument, kind, optional in _needs(rule.decide):
@@ -276,6 +276,11 @@ def _near(parameter: Parameter, now: Value | None, target: Value) -> bool:
 
 def _hidden(name: str, situation: Situation) -> bool:
     return situation.live and name not in situation.running
+
+
+def _is_ours(rule: Rule, situation: Situation) -> bool:
+    """Whether a value of our session hides the server's; a suggestion is for sessions anyway."""
+    return not rule.suggestion and situation.origins.get(rule.name) in OF_OUR_SESSION
 
 
 def _in_force(parameter: Parameter, situation: Situation) -> tuple[Value | None, str]:

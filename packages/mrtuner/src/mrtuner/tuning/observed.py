@@ -138,8 +138,7 @@ def _of_aurora(major: int) -> dict[str, str]:
     from mrtuner.tuning.verdict import RULES
 
     name = f"aurora-postgresql{major}"
-    known = family(name) if name in families() else None
-    return {one: why for one in RULES if known and (why := known.refusal(one))} | AURORA
+    return family(name).refusals(RULES) if name in families() else AURORA
 
 
 def _wal(activity: Activity, watched: bool) -> Wal | None:

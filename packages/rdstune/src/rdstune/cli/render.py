@@ -96,10 +96,11 @@ def _notes(made: Design, cluster: bool) -> list[str]:
     if made.too_small:
         notes.append(f"Too small for these sessions: {first_few(made.too_small, 5)}.")
     notes += [f"{name} is left unchanged: {why}." for name, why in made.without.items()]
-    kept = [one.name for one in made.settings if one not in made.of_group(cluster=cluster)]
+    taken = made.of_group(cluster=cluster)
     notes += [
-        f"{name} is a parameter of the cluster's group: --cluster writes it." for name in kept
-    ]
+        f"{one.name} is a parameter of the cluster's group: --cluster writes it."
+        for one in made.settings if one not in taken
+    ]  # fmt: skip
     if made.sessions is not None:
         notes += [f"{made.sessions.promise}.", made.sessions.buys]
     return notes

@@ -128,7 +128,7 @@ def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
     """Yield the groups of a CloudFormation template."""
     resources = list(_looped(_pairs(_get(root, "Resources"))))
     users = _users([(name, resource) for name, resource, _ in resources])
-    for name, resource, variables in resources:
+    for name, resource, marks in resources:
         kind = _GROUP_TYPE.fullmatch(_text(_get(resource, "Type")) or "")
         properties = _get(resource, "Properties")
         if kind is None or properties is None:
@@ -138,7 +138,7 @@ def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
         given, family = _get(properties, "Parameters"), _get(properties, "Family")
         yield WrittenGroup(
             entries=tuple(
-                _entry(key, value, read=partial(_literal, variables=variables))
+                _entry(key, value, read=partial(_literal, marks=marks))
                 for key, value in _pairs(given)
                 if not _is_computed(given)
             ),
@@ -149,9 +149,9 @@ def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
             ),
             source=source,
             name=named or _text(name),
-            family=_literal(family, variables),
+            family=_literal(family, marks),
             unknown_family=""
-            if family is None or _literal(family, variables)
+            if family is None or _literal(family, marks)
             else f"Family: {_shown(family)}",
             cluster=kind["cluster"] is not None,
             line=_line(name),
@@ -164,20 +164,20 @@ def _resources(root: Node, source: str) -> Iterator[WrittenGroup]:
 
 
 def _looped(
-    resources: Iterable[tuple[Node, Node]], variables: tuple[str, ...] = ()
+    resources: Iterable[tuple[Node, Node]], marks: tuple[str, ...] = ()
 ) -> Iterator[tuple[Node, Node, tuple[str, ...]]]:
     """Yield resources, and what a loop repeats: ``Fn::ForEach::Name: [Variable, [Values], {…}]``.
 
-    Its variables come with them, and stay in the texts as ``${Variable}``. Source: CloudFormation,
-    Fn::ForEach.
+    What stands for a variable in the texts, ``${Variable}``, comes with them. Source:
+    CloudFormation, Fn::ForEach.
     """
     for name, resource in resources:
         if (_text(name) or "").startswith("Fn::ForEach::"):
-            variable, _, *bodies = [*_items(resource), None, None][:3]
-            for body in bodies:
-                yield from _looped(_pairs(body), (*variables, _text(variable) or ""))
+            match _items(resource):
+                case [variable, _, body, *_]:
+                    yield from _looped(_pairs(body), (*marks, f"${{{_text(variable)}}}"))
         else:
-            yield name, resource, variables
+            yield name, resource, marks
 
 
 def _is_computed(node: Node | None) -> bool:
@@ -373,15 +373,13 @@ def _text(node: Node | None) -> str | None:
     return text if node.tag.startswith(_PLAIN) else None
 
 
-def _literal(node: Node | None, variables: Iterable[str] = ("",)) -> str | None:
-    """Return a scalar of a template; None also where one of a loop's variables stands in it.
+def _literal(node: Node | None, marks: Iterable[str] = ("${",)) -> str | None:
+    """Return a scalar of a template; None also where one of the `marks` of variables is in it.
 
-    Without `variables` any may; a formula of RDS has ``${DBInstanceVCPU}`` itself.
+    By default those of any, which a formula of RDS has itself: ``${DBInstanceVCPU*2}``.
     """
     text = _text(node)
-    if text is None:
-        return None
-    return None if any("${" + (one and one + "}") in text for one in variables) else text
+    return None if text is None or any(mark in text for mark in marks) else text
 
 
 def _shown(node: Node | None) -> str:

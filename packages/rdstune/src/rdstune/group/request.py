@@ -15,7 +15,7 @@ from typing import Final
 
 from mrtuner.catalog import Parameter, parameters
 from mrtuner.catalog.classes import InstanceClass
-from mrtuner.catalog.families import AURORA, Family
+from mrtuner.catalog.families import Family
 from mrtuner.formula.class_memory import Estimate, class_memory
 from mrtuner.formula.expression import Expr
 from mrtuner.formula.rds_formula import is_formula, machine_variables, parse
@@ -260,11 +260,7 @@ def _defaults(
 @cache
 def fixed(family: Family) -> Mapping[str, str]:
     """Return what users cannot set in this family, and why."""
-    refusals = {name: family.refusal(name) for name in {*RULES, *family.parameters}}
-    reasons = {name: why for name, why in refusals.items() if why is not None} | _LEFT_TO_RDS
-    if family.engine.startswith("aurora"):
-        reasons |= AURORA
-    return MappingProxyType(reasons)
+    return MappingProxyType(family.refusals({*RULES, *family.parameters}) | _LEFT_TO_RDS)
 
 
 def _of_postgresql(parameter: Parameter) -> str:

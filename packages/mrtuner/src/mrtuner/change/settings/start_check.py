@@ -115,7 +115,7 @@ def _on_this_machine(conn: Connection, start: NextStart, tries: bool) -> StartCh
 
 def _huge_pages(server: Here, start: NextStart, tries: bool) -> Iterator[LeftAlone]:
     """With huge_pages = on, the server starts only if there are enough of them."""
-    if start.text("huge_pages").lower() not in _ON or not tries:
+    if not tries or not start.running["huge_pages"].same(start.text("huge_pages"), "on"):
         return
     needed = trial_start.pages_needed(server, start)
     free = trial_start.pages_available(server, start)
@@ -251,7 +251,7 @@ _OF_TLS: Final = ("ssl_cert_file", "ssl_key_file", "ssl_ca_file", "ssl_crl_file"
 
 def _certificates(conn: Connection, start: NextStart) -> Iterator[LeftAlone]:
     """With ssl = on, a running server goes on without its files, and does not start again."""
-    if _is_off(start.text_with_edits("ssl")):
+    if _is_off(start, "ssl", start.text_with_edits("ssl")):
         return
     paths = {name: start.text_with_edits(name) for name in _OF_TLS}
     lacking = {
@@ -297,7 +297,7 @@ def _not_there(conn: Connection, start: NextStart) -> Iterator[tuple[str, LeftAl
             continue
         if there is not True:
             yield name, None if there is None else problem(start, name, why, _TAKE_BACK)
-    if not _is_off(start.text_with_edits("logging_collector")):
+    if not _is_off(start, "logging_collector", start.text_with_edits("logging_collector")):
         text = start.text_with_edits("log_directory")
         there = start_places.may_write(pid, data / text, makes=True)
         if there is False:
@@ -374,9 +374,9 @@ def _contradictions(start: NextStart, facts: Facts) -> Iterator[LeftAlone]:
         return
     if level == "minimal":
         needs = [
-            *(["archive_mode"] if not _is_off(start.text("archive_mode")) else []),
+            *(["archive_mode"] if not _is_off(start, "archive_mode") else []),
             *(["max_wal_senders"] if start.number("max_wal_senders") else []),
-            *(["summarize_wal"] if not _is_off(start.text("summarize_wal")) else []),
+            *(["summarize_wal"] if not _is_off(start, "summarize_wal") else []),
             *([plural(facts["slots"], "replication slot")] if facts["slots"] else []),
         ]
         if needs:
@@ -391,14 +391,9 @@ def _contradictions(start: NextStart, facts: Facts) -> Iterator[LeftAlone]:
 #: Since when logical decoding is on as long as there are logical slots, if wal_level is replica.
 #: Source: release notes 19.
 _BY_SLOTS: Final = 19
-#: Source: guc_tables.c, huge_pages_options.
-_ON: Final = frozenset({"on", "true", "yes", "1"})
 
 
-def _is_off(text: str) -> bool:
-    """Whether a switch is off, however it is written; empty: this version lacks it.
-
-    Source: bool.c, parse_bool_with_len.
-    """
-    word = text.lower()
-    return "false".startswith(word) or "no".startswith(word) or word in {"of", "off", "0"}
+def _is_off(start: NextStart, name: str, text: str | None = None) -> bool:
+    """Whether a switch is off at the next start, or in `text`; or this version lacks it."""
+    row = start.running.get(name)
+    return row is None or row.same(start.text(name) if text is None else text, "off")

@@ -45,7 +45,8 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
         return _one(view, view.statement)
     works = statements(view.history, view.about, _TOP)
     busy = view.split("statements", rate("exec_ms", scale=_SECOND), "query_id")
-    missing = _nothing(view, "no statement ended in this period")
+    covered = seconds_of(view.history, view.about, "statements")
+    missing = _MISSING if covered is None else "no statement ended in this period"
     texts = {
         str(work.query_id): cut(" ".join((work.text or str(work.query_id)).split()), 60)
         for work in works
@@ -59,7 +60,7 @@ def _build(view: View) -> tuple[Sequence[Chart], Sequence[Table]]:
     )  # fmt: skip
     table = Table(
         name="statements", title="Statements", columns=_COLUMNS, missing=missing,
-        rows=_rows(view, works),
+        rows=[_row(work, covered) for work in works],
     )  # fmt: skip
     return [chart], [table]
 
@@ -75,11 +76,6 @@ def _apart(series: Sequence[ChartLine], texts: dict[str, str]) -> Sequence[Chart
     ]
 
 
-def _rows(view: View, works: Sequence[HistoryStatement]) -> Sequence[dict[str, Any]]:
-    covered = seconds_of(view.history, view.about, "statements") if works else None
-    return [_row(work, covered) for work in works]
-
-
 def _row(work: HistoryStatement, covered: float | None) -> dict[str, Any]:
     return {name: getattr(work, name) for name, _, _ in _COLUMNS if hasattr(work, name)} | {
         # Beyond 2⁵³ a number loses digits in a browser.
@@ -89,15 +85,10 @@ def _row(work: HistoryStatement, covered: float | None) -> dict[str, Any]:
     }
 
 
-def _nothing(view: View, why: str) -> str:
-    """Return why nothing is shown: `why`, if statements were counted in the period."""
-    counted = seconds_of(view.history, view.about, "statements")
-    return _MISSING if counted is None else why
-
-
 def _one(view: View, query: int) -> tuple[Sequence[Chart], Sequence[Table]]:
     where = f"query_id = {int(query)}"
-    missing = _nothing(view, "it did not end in this period")
+    covered = seconds_of(view.history, view.about, "statements")
+    missing = _MISSING if covered is None else "it did not end in this period"
     charts = [
         Chart(name=name, title=title, unit=unit, missing=missing,
               series=view.lines("statements", measures, where))
@@ -111,7 +102,8 @@ def _one(view: View, query: int) -> tuple[Sequence[Chart], Sequence[Table]]:
         )
     ]  # fmt: skip
     charts.insert(1, _mean(view, where, missing))
-    rows = _rows(view, statements(view.history, view.about, query_id=query))
+    works = statements(view.history, view.about, query_id=query)
+    rows = [_row(work, covered) for work in works]
     plans = [
         {"shape": one.shape, "executions": one.executions, "first": one.first.timestamp(),
          "mean": one.ms * _SECOND / one.executions, "last": one.last.timestamp()}
