@@ -127,7 +127,43 @@ def test_what_a_login_role_makes_while_it_is_waited_for_goes_to_the_group(
     ]
     notice = "late_blue itself owns objects in: late_too; transfer them to the group there: "
     notices = rotate(admin(server), "late", secret).notices
-    assert f"{notice}REASSIGN OWNED BY late_blue TO late" in notices
+    assert f'{notice}REASSIGN OWNED BY "late_blue" TO "late"' in notices
+
+
+def test_a_function_that_anybody_may_have_created_is_not_called(
+    server: Cluster, tmp_path: Path
+) -> None:
+    """Its arguments fit better than those of PostgreSQL's own, of (text, bigint)."""
+    function = "FUNCTION public.hashtextextended(text, integer)"
+    body = "RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RAISE ''as the administrator''; END'"
+    sql(server.dsn(), f"CREATE {function} {body}")
+    assert rotate(admin(server), "safe", tmp_path / "secret").rotation.step is RotationStep.DONE
+    sql(server.dsn(), f"DROP {function}")
+
+
+def test_a_login_of_the_group_itself_that_has_no_turn_is_said(
+    server: Cluster, tmp_path: Path
+) -> None:
+    """As the Lambda function leaves it after its first turn."""
+    rotate(admin(server), "Early", tmp_path / "secret")
+    sql(server.dsn(), "ALTER ROLE \"Early\" LOGIN PASSWORD 'first'")
+    notices = rotate(admin(server), "Early", tmp_path / "secret").notices
+    assert (
+        "Early can still log in with a password of its own; once nobody uses it: "
+        'ALTER ROLE "Early" NOLOGIN PASSWORD NULL'
+    ) in notices
+
+
+def test_readers_of_aurora_count_as_replicas(server: Cluster, tmp_path: Path) -> None:
+    """They share the storage, and no row of pg_stat_replication shows them."""
+    sql(
+        server.dsn(),
+        "CREATE FUNCTION pg_catalog.aurora_replica_status() RETURNS TABLE (session_id text) "
+        "LANGUAGE sql AS $$VALUES ('MASTER_SESSION_ID'), ('6bbf'), ('71cc')$$",
+    )
+    notices = rotate(admin(server), "aurora", tmp_path / "secret").notices
+    sql(server.dsn(), "DROP FUNCTION pg_catalog.aurora_replica_status()")
+    assert any(one.startswith("2 replication clients of this server, 0 given") for one in notices)
 
 
 def test_a_table_in_use_keeps_its_owner_and_nobody_waits_behind_the_rotation(

@@ -58,8 +58,7 @@ def opened(
     """Connect and yield everything that a rotation needs."""
     named = RoleGroup(group)
     with ExitStack() as stack:
-        # Event triggers of the user's run when privileges are granted.
-        conn = stack.enter_context(connect(dsn, own_search_path=True))
+        conn = stack.enter_context(connect(dsn))
         others = tuple(Replica(each, stack.enter_context(connect(each))) for each in replicas)
         book = RotationJournal(stack.enter_context(Journal(journal)))
         yield Rotator(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mrtuner.rotate.equalize import owned_elsewhere
 from mrtuner.rotate.login import loses_role
 from mrtuner.rotate.model import RoleGroup
-from mrtuner.rotate.statements import rows
+from mrtuner.rotate.roles import read_roles
+from mrtuner.rotate.statements import quoted, rows
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
@@ -21,10 +22,16 @@ def doubts(conn: Connection, group: RoleGroup, old: str | None, replicas: int) -
         _old_clients(conn),
         _unseen_replicas(conn, replicas),
         _expiry(conn, old),
+        _first_password(conn, group, old),
         loses_role(conn.info.server_version),
         *(_left_over(conn, role, group) for role in (group.blue, group.green)),
     )
     return tuple(words for words in found if words)
+
+
+_AURORA_READERS: Final = (
+    "SELECT count(*) FROM aurora_replica_status() WHERE session_id <> 'MASTER_SESSION_ID'"
+)
 
 
 def _socket(conn: Connection) -> str:
@@ -53,8 +60,11 @@ def _unseen_replicas(conn: Connection, named: int) -> str:
     """Warn about replicas that were not named.
 
     Source: pg_stat_replication, whose rows everyone can see (also for backups and subscribers).
+    Aurora's readers share the storage and have no row there: aurora_replica_status() lists them.
     """
     count = int(rows(conn, "SELECT count(*) FROM pg_stat_replication")[0][0])
+    if rows(conn, "SELECT FROM pg_proc WHERE proname = 'aurora_replica_status'"):
+        count += int(rows(conn, _AURORA_READERS)[0][0])
     if count <= named:
         return ""
     return (
@@ -71,10 +81,21 @@ def _expiry(conn: Connection, role: str | None) -> str:
     return f"{role} is valid until {found[0][0]}; the new password does not expire" if found else ""
 
 
+def _first_password(conn: Connection, group: RoleGroup, old: str | None) -> str:
+    """Warn of the group's own login: after the first rotation it has no turn, so it stays."""
+    known = read_roles(conn, group).get(group.name)
+    if old == group.name or known is None or not known.login:
+        return ""
+    return (
+        f"{group.name} can still log in with a password of its own; once nobody uses it: "
+        f"ALTER ROLE {quoted(group.name)} NOLOGIN PASSWORD NULL"
+    )
+
+
 def _left_over(conn: Connection, role: str, group: RoleGroup) -> str:
     if not (where := owned_elsewhere(conn, role)):
         return ""
     return (
         f"{role} itself owns objects in: {', '.join(where)}; transfer them to the group there: "
-        f"REASSIGN OWNED BY {role} TO {group.name}"
+        f"REASSIGN OWNED BY {quoted(role)} TO {quoted(group.name)}"
     )

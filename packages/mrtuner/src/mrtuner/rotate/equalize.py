@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from mrtuner.errors import Refused
 from mrtuner.postgres.conf_file import literals
+from mrtuner.postgres.connect import use_role_search_path
 from mrtuner.rotate.model import Role, RoleGroup
 from mrtuner.rotate.roles import read_roles
-from mrtuner.rotate.statements import name, permitted, rows, run
+from mrtuner.rotate.statements import name, permitted, quoted, rows, run
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -22,6 +23,12 @@ _OWNED: Final = (
     " AND d.deptype = 'o' AND d.refclassid = 'pg_authid'::regclass"
     " AND d.classid NOT IN ('pg_default_acl'::regclass, 'pg_user_mapping'::regclass)"
     " AND d.refobjid = (SELECT oid FROM pg_roles WHERE rolname = %s)"
+)
+
+#: The roles that the administrator has made itself a member of: they stay as they were.
+_GRANTED_BY_ITSELF: Final = (
+    "SELECT g.rolname FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid"
+    " JOIN pg_roles r ON r.oid = m.member AND r.oid = m.grantor WHERE r.rolname = current_user"
 )
 
 
@@ -100,7 +107,8 @@ def _refuse_strangers(group: RoleGroup, there: dict[str, Role]) -> None:
         if not role.member:
             raise Refused(
                 f"role {role.name} exists, but is not a member of {group.name}",
-                f"If it belongs to the group, run: GRANT {group.name} TO {role.name}.",
+                "If it belongs to the group, run: "
+                f"GRANT {quoted(group.name)} TO {quoted(role.name)}.",
             )
 
 
@@ -110,8 +118,8 @@ def _refuse_another_role(conn: Connection, group: str) -> None:
     if becomes - {group, "none"}:
         other = ", ".join(sorted(becomes))
         raise Refused(
-            f"{group} becomes {other} when it logs in (ALTER ROLE {group} SET role)",
-            f"Let {group} own what it creates: ALTER ROLE {group} RESET role.",
+            f"{group} becomes {other} when it logs in (ALTER ROLE … SET role)",
+            f"Let {group} own what it creates: ALTER ROLE {quoted(group)} RESET role.",
         )
 
 
@@ -231,8 +239,11 @@ def _reassign(conn: Connection, old: str, new: str) -> None:
     lacking = [role for role in (old, new) if not rows(conn, query, [role])[0][0]]
     inherit = " WITH INHERIT TRUE" if conn.info.server_version >= 160000 else ""
     by = " GRANTED BY CURRENT_USER" if inherit else ""
+    had = {role for (role,) in rows(conn, _GRANTED_BY_ITSELF)} if inherit else set()
     for role in lacking:
         run(conn, f"GRANT {{}} TO CURRENT_USER{inherit}{by}", name(role))
+    use_role_search_path(conn)  # the user's event triggers run inside
     run(conn, "REASSIGN OWNED BY {} TO {}", name(old), name(new))
     for role in lacking:
-        run(conn, f"REVOKE {{}} FROM CURRENT_USER{by}", name(role))
+        back = "INHERIT OPTION FOR " if role in had else ""
+        run(conn, f"REVOKE {back}{{}} FROM CURRENT_USER{by}", name(role))

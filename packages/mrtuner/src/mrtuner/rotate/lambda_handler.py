@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mrtuner.errors import BadValue, Refused
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate import equalize, login, roles
 from mrtuner.rotate.model import Credential, Holder, RoleGroup
 from mrtuner.rotate.secretsmanager import CURRENT, PENDING, Secret
+
+if TYPE_CHECKING:
+    from mrtuner.postgres.connect import Connection
 
 
 def handler(event: Mapping[str, Any], context: object) -> None:  # noqa: ARG001 - Lambda
@@ -44,12 +47,19 @@ def _set(secret: Secret, token: str) -> None:
     """setSecret: make the other role equal, then give it the password and LOGIN."""
     current, pending = _needed(secret.read()), _pending(secret, token)
     group = _group(current)
-    # Event triggers of the user's run when privileges are granted.
-    session = connect(_dsn(_admin(current), at=current), own_search_path=True)
-    with session as conn, roles.alone(conn, group):
+    with connect(_dsn(_admin(current), at=current)) as conn, roles.alone(conn, group):
         _refuse_used(roles.sessions_of(conn, str(pending["username"])))
         equalize.prepare(conn, group, str(current["username"]))
         roles.enable(conn, str(pending["username"]), str(pending["password"]))
+        if current["username"] != group.name:
+            _end_first_password(conn, group)
+
+
+def _end_first_password(conn: Connection, group: RoleGroup) -> None:
+    """Disable the role that was in use before the first rotation: it has no turn of its own."""
+    known = roles.read_roles(conn, group)[group.name]
+    if known.login and not roles.sessions_of(conn, group.name):
+        roles.scramble(conn, group.name, roles.new_password())
 
 
 def _test(secret: Secret, token: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from mrtuner.errors import ConnectCause, ConnectError, Refused
 from mrtuner.postgres.connect import connect
 from mrtuner.rotate.model import Credential, RoleGroup
-from mrtuner.rotate.statements import rows
+from mrtuner.rotate.statements import quoted, rows
 
 _OUT_OF_REACH: Final = frozenset({ConnectCause.NO_HOST, ConnectCause.REFUSED, ConnectCause.TIMEOUT})
 _PLACE: Final = ("host", "port", "dbname")
@@ -29,7 +29,10 @@ def try_login(dsn: str, credential: Credential, group: RoleGroup) -> str:
         asked = bool(conn.pgconn.used_password)
         version = conn.info.server_version
     if current != group.name:
-        own = f"Look for a setting that overrides it: ALTER ROLE {credential.username} SET role."
+        own = (
+            "Look for a setting that overrides it: "
+            f"ALTER ROLE {quoted(credential.username)} SET role."
+        )
         raise Refused(
             f"{credential.username} logs in as {current}, not as {group.name}",
             f"{loses_role(version)}." if _ignores_role(version) else own,
