@@ -72,6 +72,22 @@ def test_what_is_set_is_verified_and_taken_back_exactly(dsn: str, journal: Journ
         StorageParameters.undo(dsn, journal)
 
 
+def test_a_name_of_several_lines_is_set_and_taken_back_like_any_other(
+    dsn: str, journal: Journal
+) -> None:
+    """to_regclass() does not understand the U& of names that a person is shown."""
+    sql(dsn, 'ALTER TABLE "odd name" RENAME TO "odd\n na\u200bme"')
+    found = advised(**{SCALE: "0.01"})
+    (one,) = found.tables
+    found = replace(found, tables=(replace(one, table=table(name="odd\n na\u200bme")),))
+    now = "SELECT reloptions FROM pg_class WHERE relname ^@ 'odd' AND relkind = 'r'"
+    planned = StorageParameters.planned(dsn, wanted(found))
+    assert StorageParameters.apply(dsn, planned, journal).result == "applied"
+    assert sql(dsn, now) == [([f"{SCALE}=0.01"],)]
+    assert StorageParameters.undo(dsn, journal).result == "undone"
+    assert sql(dsn, now) == [([f"{SCALE}=0.3"],)]
+
+
 def test_what_is_in_force_already_is_no_change(dsn: str, journal: Journal) -> None:
     assert put(dsn, journal, **{SCALE: "0.3"}).result == "nothing"
 

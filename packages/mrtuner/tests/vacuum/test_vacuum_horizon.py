@@ -163,6 +163,20 @@ def test_a_logical_slot_of_another_database_keeps_rows_of_system_catalogs_only(
     assert kept(cluster, "pg_class") == 0
 
 
+def test_a_slot_that_has_lost_its_wal_keeps_no_rows(cluster: Cluster) -> None:
+    make = "SELECT pg_create_logical_replication_slot('lost', 'pgoutput')"
+    sql(cluster.dsn(), make, "ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'",
+        "SELECT pg_reload_conf()")  # fmt: skip
+    for _ in range(3):
+        sql(cluster.dsn(), "INSERT INTO written VALUES (1)", "SELECT pg_switch_wal()", "CHECKPOINT")
+    lost = "SELECT wal_status, catalog_xmin IS NULL FROM pg_replication_slots"
+    assert sql(cluster.dsn(), lost) == [("lost", False)]
+    die(cluster)
+    assert (named(cluster), kept(cluster, "pg_class")) == ((), 0)
+    sql(cluster.dsn(), "SELECT pg_drop_replication_slot('lost')",
+        "ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")  # fmt: skip
+
+
 def test_a_running_vacuum_is_not_in_the_way(cluster: Cluster) -> None:
     import psycopg
 

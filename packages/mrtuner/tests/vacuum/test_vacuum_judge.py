@@ -133,6 +133,14 @@ def test_with_more_workers_the_limit_grows_so_that_none_slows_down() -> None:
     assert limit is not None
     assert (workers.now, workers.value) == ("3", "5")
     assert (limit.now, limit.value) == ("200", "334")
+    for few, slots in (("4", "5"), ("5", None)):  # since 18, no more run than there are slots
+        settings = {**SETTINGS, "autovacuum_worker_slots": few}
+        found = judge(picture(sample(0.0, *tables), sample(1_000.0, *later), settings=settings))
+        advised = setting(found, "autovacuum_worker_slots")
+        assert (advised and (advised.value, advised.restart)) == (slots and (slots, True))
+        workers = setting(found, "autovacuum_max_workers")
+        assert workers is not None
+        assert workers.restart is (slots is not None)
 
 
 def test_where_no_limit_is_enough_it_is_said() -> None:
@@ -165,7 +173,9 @@ def test_a_queue_that_is_all_dead_rows_by_the_next_look_gets_a_shorter_nap() -> 
     ]
     nap = setting(judge(picture(*samples)), "autovacuum_naptime")
     assert nap is not None
-    assert (nap.now, nap.value) == ("60s", "15s")
+    assert (nap.now, nap.value, nap.remedy) == (
+        "60", "15", "ALTER SYSTEM SET autovacuum_naptime = 15; SELECT pg_reload_conf();",
+    )  # fmt: skip
     assert "60,000 rows" in nap.because
 
 
@@ -177,6 +187,19 @@ def test_the_distance_to_wraparound_is_a_time() -> None:
     assert found.to_forced == 100_000
     assert found.to_stop == pytest.approx((2**31 - 3_000_000 - 100_000_000) / 1_000)
     assert (multixacts.age, multixacts.pace, multixacts.to_stop) == (7, 0, None)
+    (_, newer) = wraparound(picture(*samples, version_num=190000))
+    assert (multixacts.certainty, newer.certainty) == (
+        "measured, without members, whose space may run out before", "measured",
+    )  # fmt: skip
+
+
+def test_a_table_whose_size_nobody_has_read_is_not_judged_to_be_free() -> None:
+    """As after a load without ANALYZE: 10 dead rows a second, in no pages that are known."""
+    new = {"pages": 0, "index_pages": 0, "rows": 1_000_000}
+    found = judge(picture(sample(0.0, table(**new)), sample(100.0, table(**new, deleted=1_000))))
+    (missing,) = found.unjudged
+    assert missing.name == "public.t"
+    assert missing.why.startswith("never vacuumed or analyzed")
 
 
 def test_multixacts_have_no_pace_if_the_oldest_changed_during_the_watch() -> None:
@@ -192,10 +215,14 @@ def test_postgresql_13_stops_a_million_before_the_end() -> None:
 
 
 def test_without_a_watch_the_pace_is_bounded_by_the_transactions_counted() -> None:
-    (found, multixacts) = wraparound(picture(sample(1_000.0, transactions=50_000)))
-    assert found.pace == 50
-    assert "including those that only read" in found.certainty
+    """In all databases, since they share the counter: this one is quiet."""
+    counted = sample(1_000.0, transactions=50_000, pace_elsewhere=950.0)
+    (found, multixacts) = wraparound(picture(counted))
+    assert found.pace == 1_000
+    assert "also those that only read" in found.certainty
     assert (multixacts.pace, multixacts.to_forced) == (None, None)
+    (unknown, _) = wraparound(picture(sample(1_000.0, transactions=50_000)))
+    assert (unknown.pace, unknown.to_stop) == (None, None)
 
 
 def test_chunks_of_deleted_rows_are_not_the_updates_doing() -> None:

@@ -109,6 +109,24 @@ def test_what_a_role_without_rights_cannot_see_is_said(cluster: Cluster) -> None
     assert "pg_monitor" in str(missing.supply)
 
 
+def test_costs_of_our_own_session_are_not_taken_for_autovacuum_s(cluster: Cluster) -> None:
+    """A role for manual vacuums, fifty times as fast: no worker logs in as it."""
+    sql(cluster.dsn(), "CREATE ROLE janitor LOGIN IN ROLE pg_monitor",
+        "ALTER ROLE janitor SET vacuum_cost_limit = 10000")  # fmt: skip
+    as_janitor = cluster.dsn().replace("user=postgres", "user=janitor")
+    found = vacuum(as_janitor)
+    sql(cluster.dsn(), "ALTER SYSTEM SET autovacuum_vacuum_cost_limit = 300",
+        "SELECT pg_reload_conf()")  # fmt: skip
+    known = vacuum(as_janitor)
+    sql(cluster.dsn(), "ALTER SYSTEM RESET autovacuum_vacuum_cost_limit",
+        "SELECT pg_reload_conf()", "DROP ROLE janitor")  # fmt: skip
+    (missing,) = found.unjudged
+    assert missing.name == "cost of a vacuum"
+    assert missing.why.startswith("vacuum_cost_limit: set for this session only")
+    assert found.capacity.limit == 200
+    assert (known.unjudged, known.capacity.limit) == ((), 300)
+
+
 def test_a_standby_is_told_to_know_no_rates(new_cluster: NewCluster) -> None:
     standby = new_cluster()
     standby.stop()

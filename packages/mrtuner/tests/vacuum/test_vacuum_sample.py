@@ -210,6 +210,18 @@ def test_a_table_that_cannot_be_sampled_is_named(embedded: Cluster) -> None:
         vacuum(embedded.dsn(), sample=["nowhere"])
 
 
+def test_columns_that_a_key_includes_are_not_its_own(embedded: Cluster) -> None:
+    dsn = embedded.dsn()
+    sql(
+        dsn, "CREATE TABLE covered (n int, id int, body text, PRIMARY KEY (id) INCLUDE (n))",
+        "ALTER TABLE covered ALTER body SET STORAGE EXTERNAL",
+        f"INSERT INTO covered SELECT i, i, {BODY} FROM generate_series(1, 5) AS i",
+    )  # fmt: skip
+    (proof,) = vacuum(dsn, watch=1, sample=["covered"], sleep=lambda _: None).proofs
+    sql(dsn, "DROP TABLE covered")
+    assert (proof.rows, proof.why) == (5, None)
+
+
 def test_a_table_that_is_dropped_meanwhile_proves_nothing(embedded: Cluster) -> None:
     dsn = embedded.dsn()
     sql(

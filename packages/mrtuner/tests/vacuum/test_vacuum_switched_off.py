@@ -40,6 +40,13 @@ def test_what_keeps_autovacuum_from_running_is_the_first_thing_to_do(
     assert "Vacuum keeps up" in healthy.stdout
 
 
+def test_a_toast_table_that_is_switched_off_alone_counts(new_cluster: NewCluster) -> None:
+    server = new_cluster()
+    sql(server.dsn(), "CREATE TABLE doc (body text) WITH (toast.autovacuum_enabled = false)")
+    first = run(server.dsn()).stdout.splitlines()[0]
+    assert first.endswith("Autovacuum is switched off for 1 table")
+
+
 def test_the_script_for_several_settings_reloads_once_at_its_end(new_cluster: NewCluster) -> None:
     server = new_cluster(settings={"autovacuum": "off", "track_counts": "off"})
     script = run(server.dsn(), "--format", "sql").stdout

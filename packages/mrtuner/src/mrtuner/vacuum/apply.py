@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from mrtuner.change.catalog_transaction import CatalogTransaction, Wanted, by_name, split
 from mrtuner.change.record import Method, ParameterChange
 from mrtuner.escape import damaged
-from mrtuner.vacuum.commands import qualified
+from mrtuner.vacuum.commands import qualified, quoted
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -36,7 +36,7 @@ def wanted(found: Vacuum) -> Wanted:
 
 def entry_name(table: Table, parameter: str) -> str:
     """The name of a table's parameter in a change: both, with the table quoted as in SQL."""
-    return f"{qualified(table)} {parameter}"
+    return f"{quoted(table.schema, table.name)} {parameter}"
 
 
 class StorageParameters(CatalogTransaction):

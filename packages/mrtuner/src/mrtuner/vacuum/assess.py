@@ -74,9 +74,14 @@ class Vacuum:
             Missing(f"{one.table.schema}.{one.table.name}", one.because, option="--watch again")
             for one in self.tables if not one.rates.seconds
         )  # fmt: skip
+        unsized = tuple(
+            Missing(f"{one.table.schema}.{one.table.name}", _UNSIZED, hint="Run ANALYZE on it.")
+            for one in self.tables
+            if _unsized(one.table) and one.rates.dead and one.rates.events >= FEW
+        )
         distorted = () if self.distorted is None else (self.distorted,)
         missing = (one for one in self.picture.missing if one.name not in DETAILS)
-        return (*distorted, *missing, *reset)
+        return (*distorted, *missing, *reset, *unsized)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for --json, as `mrtuner.vacuum.document` describes it."""
@@ -262,11 +267,18 @@ def _weight(one: TableReport) -> tuple[bool, float, int]:
     return bool(one.advice), one.rates.dead + one.rates.toast_deletes, one.table.pages
 
 
+_UNSIZED: Final = "never vacuumed or analyzed, so its size and the time to vacuum it are not known"
+
+
+def _unsized(table: Table) -> bool:
+    return not table.pages and table.live > 0
+
+
 def _hints(
     picture: Picture, table: Table, rates: Rates, kind: TableKind, *, dead: bool
 ) -> Iterator[str]:
-    if not table.pages and table.live:
-        yield "never vacuumed or analyzed, so its size and the time to vacuum it are not known"
+    if _unsized(table):
+        yield _UNSIZED
     if dead:
         yield from _fillfactor(table, rates)
     if kind is TableKind.RELOADED:

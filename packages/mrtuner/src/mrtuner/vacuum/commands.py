@@ -14,16 +14,24 @@ if TYPE_CHECKING:
     from mrtuner.vacuum.assess import Vacuum
 
 
+def quoted(*name: str) -> str:
+    """Return a name, quoted part by part, as to_regclass() reads it, too.
+
+    >>> quoted("shop", 'odd"name')
+    '"shop"."odd""name"'
+    """
+    return ".".join('"' + part.replace('"', '""') + '"' for part in name)
+
+
 def identifier(name: str) -> str:
     r"""Return the quoted name, with unprintable characters as code points.
 
     >>> identifier('odd"name'), identifier("a\nb")
     ('"odd""name"', 'U&"a\\000Ab"')
     """
-    quoted = '"' + name.replace('"', '""') + '"'
     if printable(name) == name:
-        return quoted
-    return "U&" + _by_code(quoted.replace("\\", "\\\\"), "\\{:04X}", "\\+{:06X}")
+        return quoted(name)
+    return "U&" + _by_code(quoted(name).replace("\\", "\\\\"), "\\{:04X}", "\\+{:06X}")
 
 
 def qualified(table: Table) -> str:
@@ -36,10 +44,15 @@ def literal(text: str) -> str:
     >>> literal("it's"), literal("a\\nb")
     ("'it''s'", "E'a\\\\u000ab'")
     """
-    quoted = text.replace("'", "''")
+    doubled = text.replace("'", "''")
     if printable(text) == text:
-        return f"'{quoted}'"
-    return "E'" + _by_code(quoted.replace("\\", "\\\\"), "\\u{:04x}", "\\U{:08x}") + "'"
+        return f"'{doubled}'"
+    return "E'" + _by_code(doubled.replace("\\", "\\\\"), "\\u{:04x}", "\\U{:08x}") + "'"
+
+
+def regclass(*name: str) -> str:
+    """Return a relation's OID in SQL; a regclass understands no U&."""
+    return f"{literal(quoted(*name))}::regclass"
 
 
 def drop_slot(name: str) -> str:

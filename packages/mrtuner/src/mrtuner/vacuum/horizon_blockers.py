@@ -348,8 +348,8 @@ _WRITER: Final = (
 )
 _READER: Final = "It keeps dead rows of shared catalogs, not of this database."
 _SLOT: Final = (
-    "Start its consumer, or drop the slot if it is no longer used; max_slot_wal_keep_size limits "
-    "the WAL it keeps, not the rows."
+    "Start its consumer, or drop the slot if it is no longer used. One that exceeds "
+    "max_slot_wal_keep_size is lost, and keeps neither WAL nor rows."
 )
 _SLOT_THERE: Final = (
     "A logical slot on the standby holds it: start its consumer, or drop the slot there."

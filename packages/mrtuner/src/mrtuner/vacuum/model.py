@@ -75,6 +75,7 @@ class Moment:
     oldest_multixact: str
     multixact_age: int
     elsewhere: int | None = None  # transactions of the other databases
+    pace_elsewhere: float | None = None  # the same, per second, each since its own reset
 
     @property
     def counted_for(self) -> float:

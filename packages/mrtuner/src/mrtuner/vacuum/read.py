@@ -17,6 +17,7 @@ from mrtuner.vacuum.commands import reset
 from mrtuner.vacuum.horizon_blockers import ANY, USUAL, Look, Thresholds, blockers, pace
 from mrtuner.vacuum.model import Moment, Picture, Sample, Table, ToastTable
 from mrtuner.vacuum.wraparound import oldest, unfrozen
+from mrtuner.wording import enumerated
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -176,6 +177,7 @@ class _Around:
     """What is read once: before a watch, in case the server goes down, and again after it."""
 
     settings: Mapping[str, str]
+    of_session: tuple[str, ...]  # costs that are set for our session, not for autovacuum's
     uncounted: Override | None  # what switches track_counts off here, over the server's value
     sight: Row
     databases: tuple[tuple[str, int, int], ...]
@@ -186,13 +188,12 @@ class _Around:
 def _around(reader: _Reader) -> _Around:
     (sight,) = reader.rows("vacuum_sight")
     rows = reader.rows("vacuum_settings")
-    uncounted = _uncounted(reader, rows)
+    settings = {row["name"]: row["setting"] for row in rows}
+    uncounted, of_session = _uncounted(reader, rows), _of_session(rows, settings)
+    others = {*of_session, uncounted.name if uncounted else ""}
     return _Around(
-        settings={
-            row["name"]: row["setting"]
-            for row in rows
-            if uncounted is None or row["name"] != uncounted.name
-        },
+        settings={name: value for name, value in settings.items() if name not in others},
+        of_session=of_session,
         uncounted=uncounted,
         sight=sight,
         databases=tuple(
@@ -210,6 +211,19 @@ _OVERRIDES: Final = {
     "global": (False, False), "database": (False, True), "user": (True, False),
     "database user": (True, True),
 }  # fmt: skip
+
+
+#: Sources of values that autovacuum's workers, which log in as nobody, do not have.
+_OURS: Final = frozenset({"user", "database user", "client", "session"})
+
+
+def _of_session(rows: Sequence[Row], settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the costs in force here alone, unless autovacuum has a value of its own."""
+    return tuple(
+        row["name"] for row in rows
+        if row["name"].startswith("vacuum_cost_") and row["source"] in _OURS
+        and settings.get(f"autovacuum_{row['name']}", "-1") == "-1"
+    )  # fmt: skip
 
 
 def _uncounted(reader: _Reader, rows: Sequence[Row]) -> Override | None:
@@ -271,6 +285,12 @@ def _missing(around: _Around, lost: str | None, platform: Platform) -> Iterator[
             whose = "all roles"
         why = f"track_counts is off for {whose}, so autovacuum does not see what {what}"
         yield Missing("rates", why, hint=str(reset(own)))
+    if around.of_session:
+        why = (
+            f"{enumerated(around.of_session)}: set for this session only, so the server's values, "
+            "which autovacuum uses, are not known"
+        )
+        yield Missing("cost of a vacuum", why, hint="Connect as a role without them.")
     if sight["in_recovery"]:
         why = "this is a standby; only the primary counts and vacuums rows"
         yield Missing("rates", why, hint="Connect to the primary.")

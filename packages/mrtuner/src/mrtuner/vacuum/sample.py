@@ -253,8 +253,8 @@ _RELATION: Final = (
 _KEY: Final = (
     "SELECT a.attname, format_type(a.atttypid, a.atttypmod) "
     "FROM pg_catalog.pg_index AS i "
-    "JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) "
-    "WHERE i.indrelid = %s AND i.indisprimary"
+    "JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] "
+    "WHERE i.indrelid = %s AND i.indisprimary AND i.indnkeyatts = 1"  # without INCLUDE
 )
 _COLUMNS: Final = (
     "SELECT attname FROM pg_catalog.pg_attribute "

@@ -167,13 +167,22 @@ def _workers(
     if wanted <= now:
         return
     slots = settings.get("autovacuum_worker_slots")  # 18 and later
+    few = slots is not None and wanted > int(slots)
     yield ServerSetting(
         name="autovacuum_max_workers",
         now=str(now),
         value=str(wanted),
         because=f"{long} vacuums take longer than {pretty_duration(_LONG)}; one worker stays free",
-        restart=slots is None or wanted > int(slots),
+        restart=slots is None or few,
     )
+    if slots is not None and few:
+        yield ServerSetting(
+            name="autovacuum_worker_slots",
+            now=slots,
+            value=str(wanted),
+            because="no more workers start than there are slots",
+            restart=True,
+        )
 
 
 def _naptime(
@@ -191,8 +200,8 @@ def _naptime(
         worst = max(swamped, key=lambda one: one.rates.dead)
         yield ServerSetting(
             name="autovacuum_naptime",
-            now=f"{now:.0f}s",
-            value=f"{_NAP}s",
+            now=f"{now:.0f}",
+            value=f"{_NAP}",  # services take seconds without a unit
             because=(
                 f"between two checks {worst.rates.dead * now:,.0f} rows of {worst.table.name} "
                 f"die, which has {worst.table.live:,} live rows"

@@ -102,7 +102,10 @@ def verdict(told: VacuumDocument) -> str:
 
 
 def _keeping_up(told: VacuumDocument) -> str:
-    off = sum(1 for one in told.tables if any(a.name == ENABLED for a in one.advice))
+    off = sum(
+        1 for one in told.tables
+        if any(each.name.removeprefix("toast.") == ENABLED for each in one.advice)
+    )  # fmt: skip
     if off:
         return f"Autovacuum is switched off for {plural(off, 'table')}"
     behind = sum(1 for one in told.tables if (one.then.busy or 0.0) >= 1)

@@ -80,7 +80,7 @@ def _each(picture: Picture) -> Iterator[WraparoundDistance]:
     name, age, _ = max(picture.databases, key=lambda one: one[1])
     yield _one(picture, "transaction IDs", name, age, stop, _transactions(moments))
     name, _, age = max(picture.databases, key=lambda one: one[2])
-    yield _one(picture, "multixact IDs", name, age, stop, _multixacts(moments))
+    yield _one(picture, "multixact IDs", name, age, stop, _multixacts(moments, picture.major))
 
 
 def _one(
@@ -120,19 +120,24 @@ def _transactions(moments: Sequence[Moment]) -> tuple[float | None, str]:
     first, last = moments[0], moments[-1]
     if last.at > first.at:
         return (last.next_xid - first.next_xid) / (last.at - first.at), "measured"
-    if last.counted_for <= 0:
+    if last.counted_for <= 0 or last.pace_elsewhere is None:
         return None, "not known"
-    return last.transactions / last.counted_for, (
-        "from all transactions of this database, including those that only read: use --watch for "
-        "the true pace"
+    return last.transactions / last.counted_for + last.pace_elsewhere, (
+        "from all transactions of the server, also those that only read, without savepoints: use "
+        "--watch for the true pace"
     )
 
 
-def _multixacts(moments: Sequence[Moment]) -> tuple[float | None, str]:
-    """IDs used per second, if the oldest stayed the same over a watch."""
+def _multixacts(moments: Sequence[Moment], major: int) -> tuple[float | None, str]:
+    """IDs used per second, if the oldest stayed the same over a watch.
+
+    The number of members is 32 bits wide before 19. Source: multixact.c, MultiXactOffset.
+    """
     first, last = moments[0], moments[-1]
     if last.at <= first.at:
         return None, "not known without a watch"
     if first.oldest_multixact != last.oldest_multixact:
         return None, "not known: the oldest multixact changed during the watch"
-    return (last.multixact_age - first.multixact_age) / (last.at - first.at), "measured"
+    members = "" if major >= 19 else ", without members, whose space may run out before"
+    pace = (last.multixact_age - first.multixact_age) / (last.at - first.at)
+    return pace, f"measured{members}"

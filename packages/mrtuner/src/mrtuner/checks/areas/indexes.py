@@ -9,7 +9,7 @@ from mrtuner.checks.catalogue import CannotJudge, check, known_part
 from mrtuner.checks.state import Index, PartitionedIndex, State
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.units import pretty_bytes, pretty_duration
-from mrtuner.vacuum.commands import identifier, literal
+from mrtuner.vacuum.commands import identifier, regclass
 from mrtuner.wording import as_name, first_few, plural
 
 _SHOWN: Final = 5
@@ -101,7 +101,7 @@ def _incomplete(one: PartitionedIndex) -> Finding:
                 (
                     f"{_CONSTRAINT if one.enforces else _INDEX} on {first_few(without, _SHOWN)}, "
                     "then ALTER INDEX … ATTACH PARTITION; its definition:",
-                    Command(f"SELECT pg_get_indexdef({literal(name)}::regclass);"),
+                    Command(f"SELECT pg_get_indexdef({regclass(one.schema, one.name)});"),
                 )
                 if without else ()
             ),
@@ -145,7 +145,7 @@ def _looked_at_again(state: State, one: PartitionedIndex, attach: Command) -> It
     if major < min(_LOOKS_AGAIN):
         lost = f"Version {major} leaves it invalid: "
         top = as_name(*one.top)
-        oid = f"{literal('.'.join(map(identifier, one.top)))}::regclass"
+        oid = regclass(*one.top)
         if one.enforces:
             yield (
                 f"{lost}drop the constraint of {top} and add it again, in one ALTER TABLE, which "
