@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -94,6 +95,28 @@ def test_another_processs_connection_is_read_from_its_socket() -> None:
 def test_a_process_that_is_not_there_is_said() -> None:
     with pytest.raises(MrTunerError, match="process 4194305 does not exist"):
         of_process(4194305)
+
+
+def test_a_connection_that_several_inherited_is_that_of_each() -> None:
+    users = 'users:(("app",pid=4194305,fd=7),("app",pid=4194306,fd=8))'
+    row = f"0 0 10.0.0.1:40000 10.0.0.2:5432 {users}"
+    assert [one.pid for one in parsed(row, 4194306)] == [4194306]
+    assert [one.pid for one in parsed(row)] == [4194305]
+
+
+def test_a_descriptor_that_is_another_connection_by_now_is_not_judged() -> None:
+    with socket.socket() as server, socket.socket() as client, Path("/dev/null").open() as file:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        client.connect(server.getsockname())
+        port = client.getsockname()[1]
+        row = '0 0 127.0.0.1:{} 127.0.0.1:5432 users:(("me",pid={},fd={}))'
+        for local, descriptor, known in (
+            (port, client.fileno(), True), (port + 1, client.fileno(), False),
+            (port, file.fileno(), False),
+        ):  # fmt: skip
+            (one,) = parsed(row.format(local, os.getpid(), descriptor))
+            assert (one.options is not None) is known
 
 
 def test_somebody_elses_connection_without_a_timer_hangs_for_ever() -> None:

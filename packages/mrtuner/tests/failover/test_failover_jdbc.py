@@ -51,6 +51,9 @@ def test_what_the_url_does_not_say_is_pgjdbcs_default() -> None:
         "pgjdbc"
     )
     assert client.connect_timeout == 7
+    assert client.origin["connect_timeout"] == "loginTimeout of the JDBC URL"
+    known = JdbcUrl.read("jdbc:postgresql://db/shop?gssResponseTimeout=5000").client("pgjdbc")
+    assert known.ignored == ()
     assert (
         JdbcUrl.read("jdbc:postgresql://db/?connectTimeout=0").client("pgjdbc").connect_timeout
         is None

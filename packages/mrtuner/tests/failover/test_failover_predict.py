@@ -226,13 +226,27 @@ def test_an_older_ruby_pg_never_comes_to_the_second_address_and_that_is_said() -
 
 
 @pytest.mark.parametrize(
-    ("name", "libpq", "seconds"), [("libpq", 15, 2), ("psycopg", 18, 2), ("libpq", 18, 1)]
+    ("name", "libpq", "seconds"), [("libpq", 16, 2), ("psycopg", 18, 2), ("libpq", 17, 1)]
 )
 def test_a_connect_timeout_of_one_second_depends_on_the_library(
     name: str, libpq: int, seconds: float
 ) -> None:
     client = configured(name, {"host": "db", "connect_timeout": "1"}, libpq=libpq)
     assert client.connect_timeout == seconds
+    raised = "connect_timeout=1 means 2 s before libpq 17, and in psycopg"
+    assert (raised in case(Case.CONNECT, client).traps) is (seconds == 2)
+    two = configured(name, {"host": "db", "connect_timeout": "2"}, libpq=libpq)
+    assert raised not in case(Case.CONNECT, two).traps
+
+
+def test_a_name_may_have_several_addresses_and_that_is_said() -> None:
+    said = "if the name has several addresses, connect_timeout applies to each"
+    assert (
+        said
+        in case(Case.CONNECT, configured("libpq", {"host": "db", "connect_timeout": "5"})).traps
+    )
+    one = configured("libpq", {"host": "10.0.0.1", "connect_timeout": "5"})
+    assert said not in case(Case.CONNECT, one).traps
 
 
 def test_a_read_only_server_is_for_ever_unless_it_is_refused() -> None:
@@ -240,6 +254,9 @@ def test_a_read_only_server_is_for_ever_unless_it_is_refused() -> None:
     refused = case(Case.STALE, configured("libpq", TEN_SECONDS)).span
     assert refused is not None
     assert refused.high == 5.0  # the name's time to live
+    standbys = configured("libpq", {"host": "db", "target_session_attrs": "prefer-standby"})
+    asked = case(Case.STALE, standbys).decided_by
+    assert asked == "target_session_attrs = prefer-standby"
 
 
 def test_an_old_kernels_listing_is_taken_as_it_is() -> None:

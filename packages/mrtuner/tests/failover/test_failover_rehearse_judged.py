@@ -14,9 +14,10 @@ import pytest
 
 from json_schemas import assert_valid
 from mrtuner.documents import as_builtins
+from mrtuner.failover.predict.client import host_names
 from mrtuner.failover.predict.hang_times import Case, Prediction
 from mrtuner.failover.predict.timer_wheel import Band
-from mrtuner.failover.rehearse.dns import Names, of
+from mrtuner.failover.rehearse.dns import Names
 from mrtuner.failover.rehearse.document import rehearsal_document
 from mrtuner.failover.rehearse.hangs import hangs, longest
 from mrtuner.failover.rehearse.paths import ClientPath
@@ -105,8 +106,8 @@ def test_a_name_that_leads_elsewhere_is_told_once(monkeypatch: pytest.MonkeyPatc
 
 
 def test_only_names_of_a_connection_string_are_resolved() -> None:
-    assert of({"host": "db.example.org,10.0.0.1,::1,/run/postgresql"}) == ("db.example.org",)
-    assert of({"host": "db.example.org", "hostaddr": "10.0.0.1"}) == of({}) == ()
+    assert host_names({"host": "db.example.org,10.0.0.1,::1,/run/x"}) == ("db.example.org",)
+    assert host_names({"host": "db.example.org", "hostaddr": "10.0.0.1"}) == host_names({}) == ()
 
 
 # Who took over.
@@ -186,6 +187,38 @@ def test_answers_of_the_old_primary_count_from_the_new_ones_first() -> None:
     )
     assert (found.reads, found.writes, found.refused) == (1, 1, 0)
     assert found.until == pytest.approx(6.1)
+
+
+def test_a_new_primary_that_is_replaced_in_its_turn_is_old_from_then_on() -> None:
+    """It fails over and, restarted, back: what answers at 7 and 8 is right, at 9 it is not."""
+    back = replace(OLD, started=TWO, timeline=3)
+    found = stale(
+        seen(
+            good(1, OLD), good(4, NEW), good(6, back), good(7, back, ProbeKind.HELD_WRITE),
+            good(8, back), good(9, NEW, ProbeKind.HELD_WRITE),
+        ),
+        ASKED,
+    )  # fmt: skip
+    assert (found.reads, found.writes) == (0, 1)
+    assert found.until == pytest.approx(9.1)
+
+
+def test_a_gap_before_the_trigger_is_no_part_of_the_outage() -> None:
+    """The first login took two seconds, then all was well; the outage itself is from 3 to 4.1."""
+    slow = replace(good(-3, OLD), ended=-0.9)
+    one = judged(seen(slow, good(1, OLD), bad(3, 0.1), good(4, NEW)))
+    (client,) = one.clients
+    assert (client.gaps, client.failed, client.late) == (1, 1, 0)
+    assert client.least == 0
+    assert client.most == pytest.approx(3.0)  # from the answer at 1.1 on
+    assert client.first_failure == pytest.approx(1.1)
+
+
+def test_if_nothing_happened_nothing_has_to_recover() -> None:
+    """As by hand, where somebody did not set it off within --timeout."""
+    one = judged(seen(good(1, OLD), good(3, OLD), good(4, OLD)), settled=False)
+    assert "Nothing failed over" in headline(one, 20)
+    assert "recovered" not in said(one, 20)
 
 
 def test_a_kind_that_was_led_to_standbys_before_may_be_led_there_afterwards() -> None:

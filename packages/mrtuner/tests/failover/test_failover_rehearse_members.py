@@ -22,6 +22,7 @@ class Api:
         self.port = port
         self.states = ["running", "streaming"]
         self.logins: list[str | None] = []
+        self.switched = (200, "Successfully switched over")
 
     def url(self, login: str = "") -> str:
         return f"http://{login}127.0.0.1:{self.port}"
@@ -48,6 +49,11 @@ def serving() -> Iterator[Api]:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self.send_response(*made.switched)
+            self.end_headers()
+            self.wfile.write(made.switched[1].encode())
 
         def log_message(self, *_: object) -> None:
             """Nothing."""
@@ -93,6 +99,15 @@ def test_without_a_second_member_that_is_well_nothing_can_take_over(api: Api) ->
     api.states = ["running", "start failed"]
     with pytest.raises(MrTunerError, match="no replica is running"):
         Patroni(api.url()).check()
+
+
+def test_a_switchover_that_takes_longer_than_patroni_waits_goes_on(api: Api) -> None:
+    """Source of the answers: patroni/api.py, do_POST_failover and poll_failover_result."""
+    api.switched = (503, "Switchover status unknown")
+    Patroni(api.url()).fire()
+    api.switched = (503, "Switchover failed")
+    with pytest.raises(MrTunerError, match="rejected /switchover: 503 Switchover failed"):
+        Patroni(api.url()).fire()
 
 
 def test_a_login_of_the_address_is_decoded(api: Api) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from mrtuner import extensions
 from mrtuner.answers.recorded import Tell, silent
 from mrtuner.errors import UsageError
+from mrtuner.failover.predict.client import host_names
 from mrtuner.failover.rehearse.dns import Names
-from mrtuner.failover.rehearse.dns import of as names_of
 from mrtuner.failover.rehearse.paths import ClientPath, look
 from mrtuner.failover.rehearse.patroni import Patroni
 from mrtuner.failover.rehearse.report import Rehearsed, rehearsed
@@ -96,7 +96,7 @@ def rehearse(
         confirm(
             Arrangement(trigger=cause, cautions=cautions, ways=ways, probes=probes, whole=whole)
         )
-        hosts = dict.fromkeys(name for way in ways.values() for name in names_of(way.parameters))
+        hosts = dict.fromkeys(name for way in ways.values() for name in host_names(way.parameters))
         runs = run.rehearse(
             cause, list(probes.values()), patience=patience,
             sources=[stack.enter_context(Names(tuple(hosts)))], tell=tell,

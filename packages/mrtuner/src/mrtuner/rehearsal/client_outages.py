@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from mrtuner.rehearsal.observation import Gap, Observation, ProbeKind
+
+
+class _Ends(Protocol):
+    @property
+    def answer(self) -> float | None: ...
+
+
+AnyGap = TypeVar("AnyGap", bound=_Ends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +43,13 @@ class ClientOutages:
 
 def outages_by_client(seen: Observation, asked: float) -> tuple[ClientOutages, ...]:
     """Return outages of the kinds that noticed any; `asked` is the moment of the trigger [s]."""
-    found = (_outlook(seen.gaps(kind), asked) for kind in seen.kinds)
+    found = (_outlook(gaps_since(seen.gaps(kind), asked), asked) for kind in seen.kinds)
     return tuple(one for one in found if one is not None)
+
+
+def gaps_since(gaps: Iterable[AnyGap], asked: float) -> list[AnyGap]:
+    """Return the gaps that had not ended when it was triggered: the others have other causes."""
+    return [gap for gap in gaps if gap.answer is None or gap.answer >= asked]
 
 
 def _outlook(gaps: Sequence[Gap], asked: float) -> ClientOutages | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from mrtuner.present import figures
 from mrtuner.present.axes import grid, plain
+from mrtuner.rehearsal.client_outages import gaps_since
 from mrtuner.text_tables import aligned
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ def _whole(run: RunDocument) -> tuple[float, float]:
 
 
 def _near(run: RunDocument) -> tuple[float, float] | None:
-    gaps, asked = run.observation.gaps, run.asked
+    asked = run.asked
+    gaps = gaps_since(run.observation.gaps, asked)
     if not gaps:
         return None
     first = min(_edges(gap, run)[0] for gap in gaps) - asked

@@ -36,8 +36,8 @@ def command(
 
     Options and timers are read from the sockets, not from files. Sockets of other users need root.
     A connection string opens one connection and runs one query. With --check the exit code is 3 if
-    a silent server would hang a connection longer than --within, or if backends without clients
-    are never ended.
+    a silent server would hang a connection longer than --within. With a connection string, it is
+    also 3 if the server never ends backends without clients.
     """
     from mrtuner.answers import audit
     from mrtuner.failover import text

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,10 +46,10 @@ def of_process(pid: int) -> tuple[Connection, ...]:
     """Every TCP connection of one process; MrTunerError if there is no such process."""
     if not os.path.isdir(f"/proc/{pid}"):  # noqa: PTH112 - no path of ours
         raise MrTunerError(f"process {pid} does not exist", "List processes with pgrep -a NAME.")
-    return tuple(one for one in _established() if one.pid == pid)
+    return tuple(one for one in _established(pid=pid) if one.pid == pid)
 
 
-def _established(*condition: str) -> tuple[Connection, ...]:
+def _established(*condition: str, pid: int | None = None) -> tuple[Connection, ...]:
     command = ["ss", "-HOtnpo", "state", "established", *condition]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
@@ -56,11 +57,13 @@ def _established(*condition: str) -> tuple[Connection, ...]:
         raise MissingPart("the program ss is not installed", "Install iproute2.") from None
     if done.returncode:
         raise MrTunerError(f"ss failed: {done.stderr.strip()}", "Run ss -tn yourself to see why.")
-    return tuple(connection for row in done.stdout.splitlines() for connection in parsed(row))
+    return tuple(each for row in done.stdout.splitlines() for each in parsed(row, pid))
 
 
-def parsed(row: str) -> Iterator[Connection]:
+def parsed(row: str, pid: int | None = None) -> Iterator[Connection]:
     """Parse one row of ``ss -HOtnpo state established``: a connection, and its owner if known.
+
+    Of several, which have inherited it, the owner is `pid`, else the first.
 
     >>> row = '0 0 10.0.0.1:40000 10.0.0.2:5432 timer:(keepalive,2min,0)'
     >>> [one.timer for one in parsed(row)]
@@ -69,27 +72,35 @@ def parsed(row: str) -> Iterator[Connection]:
     match = _ROW.match(row.strip())
     if match is None:
         return
-    user, timer = _USER.search(match["rest"]), _TIMER.search(match["rest"])
+    users, timer = list(_USER.finditer(match["rest"])), _TIMER.search(match["rest"])
+    mine = [one for one in users if pid is not None and int(one["pid"]) == pid]
+    user = next(iter(mine or users), None)
     yield Connection(
         local=match["local"],
         peer=match["peer"],
         process=user["name"] if user else None,
         pid=int(user["pid"]) if user else None,
         timer=timer["kind"] if timer else None,
-        options=_options(int(user["pid"]), int(user["fd"])) if user else None,
+        options=_options(int(user["pid"]), int(user["fd"]), match["local"]) if user else None,
     )
 
 
-def _options(pid: int, fd: int) -> Options | None:
-    """The options, or None if the process is gone or we may not inspect it."""
-    if pid == os.getpid():
-        return options(fd)
+def _options(pid: int, fd: int, local: str) -> Options | None:
+    """The options of the connection from `local`.
+
+    None if we may not inspect it, the process is gone, or it has reused the descriptor since.
+    """
     try:
-        copy = _copied(pid, fd)
+        copy = os.dup(fd) if pid == os.getpid() else _copied(pid, fd)
     except OSError:
         return None
     try:
-        return options(copy)
+        with socket.socket(fileno=os.dup(copy)) as seen:
+            known = seen.family in {socket.AF_INET, socket.AF_INET6}
+            same = known and str(seen.getsockname()[1]) == local.rpartition(":")[2]
+        return options(copy) if same else None
+    except OSError:
+        return None
     finally:
         os.close(copy)
 

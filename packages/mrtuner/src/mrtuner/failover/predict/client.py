@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from mrtuner.wording import enumerated
 #: Values of target_session_attrs with which libpq skips a read-only server.
 _WRITABLE = frozenset({"read-write", "primary"})
 #: From this major on libpq uses connect_timeout=1 as it is; psycopg and older ones make it 2.
-_ONE_SECOND = 18
+_ONE_SECOND = 17
 
 #: Linux's maximum for each; the minimum is 1. Source: tcp.h, MAX_TCP_KEEPIDLE and others.
 _KEEPALIVE: Final = {
@@ -44,7 +45,9 @@ class Client:
     read_timeout: float | None = None
     pool_wait: float | None = None
     addresses: int = 1
+    named: bool = False  # whether a host is a name, which may have several addresses
     read_write: bool = False  # whether it refuses a read-only server when connecting
+    chooses: str = "target_session_attrs = any"  # the setting that says which servers it takes
     dns_ttl: float = 5.0  # assumed, as of RDS's names, unless `origin` says who gave it
     dns_cache: float = 0.0  # on top of it, in the client's own runtime
     login_timeout: float | None = None  # on the login alone, where the driver has one
@@ -136,6 +139,9 @@ def configured(
     if asked and not on:
         ignored.append("tcp_user_timeout: ignored by libpq with keepalives=0")
     seconds = _connect_timeout(parameters, base, libpq)
+    doubts = dict(_doubts(parameters))
+    if seconds == 2 and whole(parameters, "connect_timeout") == 1:
+        doubts["connect_timeout"] = "connect_timeout=1 means 2 s before libpq 17, and in psycopg"
     return replace(
         base,
         connect_timeout=seconds,
@@ -145,8 +151,10 @@ def configured(
         count=_keepalive(parameters, "keepalives_count", on=on),
         user_timeout=asked if on else 0,
         addresses=len(str(parameters.get("hostaddr") or parameters.get("host") or "").split(",")),
+        named=bool(host_names(parameters)),
         read_write=attrs in _WRITABLE,
-        doubts=dict(_doubts(parameters)),
+        chooses=f"target_session_attrs = {attrs or 'any'}",
+        doubts=doubts,
         ignored=tuple(ignored),
         origin=origin,
     )
@@ -173,6 +181,28 @@ def refuse_local(parameters: Mapping[str, Any]) -> None:
             "the connection string uses a Unix socket, which no network outage affects",
             "Give a host: postgresql://user@host/dbname, PGHOST, or a service that names one.",
         )
+
+
+def host_names(parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """The hosts of a connection string that are names, not addresses or sockets.
+
+    >>> host_names({"host": "db.example.org,10.0.0.1,/run/postgresql"})
+    ('db.example.org',)
+    """
+    if parameters.get("hostaddr"):
+        return ()
+    hosts = str(parameters.get("host") or "").split(",")
+    return tuple(host for host in dict.fromkeys(hosts) if host and not _literal(host))
+
+
+def _literal(host: str) -> bool:
+    if host.startswith(("/", "@")):
+        return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def whole(parameters: Mapping[str, Any], name: str) -> int | None:
@@ -223,7 +253,7 @@ def _keepalive(parameters: Mapping[str, Any], name: str, *, on: bool) -> int | N
 
 
 def _connect_timeout(parameters: Mapping[str, Any], base: Client, libpq: int) -> float | None:
-    """The time-out in force [s]: 0 is the driver's default; only libpq from 18 on obeys 1."""
+    """The time-out in force [s]: 0 is the driver's default; only libpq from 17 on obeys 1."""
     asked = whole(parameters, "connect_timeout")
     if asked is None:
         return base.connect_timeout

@@ -144,13 +144,13 @@ def _connect_traps(now: Situation) -> Iterator[str]:
         yield "connect_timeout applies to each address, not to all together"
         if client.driver.name == "rails":
             yield "before ruby-pg 1.6 the first address that does not answer ends the attempt"
+    elif client.named and client.connect_timeout:
+        yield "if the name has several addresses, connect_timeout applies to each"
     if client.driver.name == "pgbouncer":
         yield (
             "PgBouncer accepts logins even while a database it knows is down: run a query to be "
             "sure"
         )
-    if client.origin.get("connect_timeout") and client.connect_timeout == 2:
-        yield "connect_timeout=1 means 2 s before libpq 18, and in psycopg"
     if now.kernel.linear and now.kernel.tcp_syn_retries > 2 and client.connect_timeout is None:
         yield "since Linux 6.5 the same tcp_syn_retries lasts 4 s longer"
 
@@ -322,7 +322,7 @@ def stale(now: Situation) -> Prediction:
     return Prediction(
         case=Case.STALE,
         span=None,
-        decided_by="target_session_attrs = any",
+        decided_by=client.chooses,
         steps=("every query is answered, but every write fails with SQLSTATE 25006",),
         traps=("a pool keeps such a connection, because SELECT 1 succeeds on it",),
     )

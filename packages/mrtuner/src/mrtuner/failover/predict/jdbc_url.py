@@ -25,7 +25,7 @@ _WRITABLE: Final = frozenset({"primary", "master"})
 #: The properties that bound a hang. pgjdbc ignores a property that it does not know.
 _PROPERTIES: Final = (
     "connectTimeout", "socketTimeout", "loginTimeout", "cancelSignalTimeout", "tcpKeepAlive",
-    "targetServerType", "sslResponseTimeout",
+    "targetServerType", "sslResponseTimeout", "gssResponseTimeout",
 )  # fmt: skip
 
 
@@ -70,9 +70,10 @@ class JdbcUrl:
         base, given = defaults(name), self.properties
         refuse_local({"host": self.hosts[0]})
         connect = self._limit("connectTimeout", base.connect_timeout)
-        login = self._limit("loginTimeout")
+        login, bounded = self._limit("loginTimeout"), False
         if login is not None and len(self.hosts) == 1:
-            connect = login if connect is None else min(connect, login)
+            bounded = connect is None or login < connect
+            connect = login if bounded else connect
         names = {
             "connectTimeout": "connect_timeout", "socketTimeout": "read_timeout",
             "tcpKeepAlive": "keepalives",
@@ -85,9 +86,11 @@ class JdbcUrl:
             addresses=len(self.hosts),
             login_timeout=self._login(login, base.login_timeout),
             read_write=given.get("targetServerType") in _WRITABLE,
+            chooses=f"targetServerType = {given.get('targetServerType') or 'any'}",
             doubts=dict(self._doubts()),
             ignored=tuple(self._unknown()),
-            origin={ours: "JDBC URL" for theirs, ours in names.items() if theirs in given},
+            origin={ours: "JDBC URL" for theirs, ours in names.items() if theirs in given}
+            | ({"connect_timeout": "loginTimeout of the JDBC URL"} if bounded else {}),
         )
 
     def conninfo(self) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Final
 
 from mrtuner.rehearsal.run import News
 
@@ -43,7 +43,7 @@ class Names:
         while not self._stop.wait(_EVERY):
             now = addresses(name)
             if now != before:
-                self._heard.put(News(f"{name} is {now}, was {before}", "name"))
+                self._heard.put(News(f"{name} is {now}, was {before}", "name", datetime.now(UTC)))
                 before = now
 
 
@@ -54,25 +54,3 @@ def addresses(name: str) -> str:
     except OSError as error:
         return str(error.strerror).lower()
     return ", ".join(sorted({str(one[4][0]) for one in found}))
-
-
-def of(parameters: Mapping[str, Any]) -> tuple[str, ...]:
-    """The hosts of a connection string that are names, not addresses or sockets.
-
-    >>> of({"host": "db.example.org,10.0.0.1,/run/postgresql"})
-    ('db.example.org',)
-    """
-    if parameters.get("hostaddr"):
-        return ()
-    hosts = str(parameters.get("host") or "").split(",")
-    return tuple(host for host in dict.fromkeys(hosts) if host and not _literal(host))
-
-
-def _literal(host: str) -> bool:
-    if host.startswith(("/", "@")):
-        return True
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

@@ -21,6 +21,8 @@ _LEADERS: Final = frozenset({"leader", "master"})  # master: before Patroni 4
 _WELL: Final = frozenset({"running", "streaming", "in archive recovery"})
 _PATIENCE: Final = 5.0  # s, for an answer to a query
 _SWITCHING: Final = 60.0  # s: POST /switchover answers when it is done
+#: Or with this, after 20 s or twice loop_wait. Source: patroni/api.py, poll_failover_result.
+_GOES_ON: Final = "status unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,10 @@ class Patroni:
     def _call(
         self, path: str, body: Mapping[str, Any] | None = None, *, patience: float = _PATIENCE
     ) -> Any:
-        """Return the answer, parsed if it is JSON. ConnectError if there is no answer."""
+        """Return the answer, parsed if it is JSON. ConnectError if there is no answer.
+
+        None if what was asked for with `body` goes on: a switchover may take longer than we wait.
+        """
         from urllib.error import HTTPError, URLError
         from urllib.request import Request, urlopen
 
@@ -132,18 +137,26 @@ class Patroni:
         try:
             with urlopen(request, timeout=patience) as answer:  # noqa: S310
                 return _read(answer.read())
+        except TimeoutError:  # sent, and not answered in time
+            if body is not None:
+                return None
+            raise self._silent("timed out") from None
         except HTTPError as error:
             said = " ".join(error.read().decode(errors="replace").split())
+            if said.endswith(_GOES_ON):
+                return None
             raise MrTunerError(
                 f"Patroni rejected {path}: {error.code} {said}",
                 "See Patroni's log. Give a user and password in the address.",
             ) from None
         except (URLError, OSError) as error:
-            reason = getattr(error, "reason", error)
-            raise ConnectError(
-                f"Patroni at {self.url} does not respond: {reason}",
-                "Check the address of its REST API, usually port 8008.",
-            ) from None
+            raise self._silent(getattr(error, "reason", error)) from None
+
+    def _silent(self, reason: object) -> ConnectError:
+        return ConnectError(
+            f"Patroni at {self.url} does not respond: {reason}",
+            "Check the address of its REST API, usually port 8008.",
+        )
 
     def _headers(self) -> dict[str, str]:
         from base64 import b64encode

@@ -119,7 +119,7 @@ def findings(one: Rehearsed, within: float | None) -> Iterator[str]:
 
 
 def _outcome(one: Rehearsed) -> str:
-    if not one.run.settled:
+    if not one.run.settled and one.outcome is not RehearsalEffect.NOTHING:
         return "Service had not recovered when the rehearsal stopped waiting."
     return {
         RehearsalEffect.MOVED: "Another server took over.",

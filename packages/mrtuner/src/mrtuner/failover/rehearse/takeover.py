@@ -44,12 +44,12 @@ class StaleAnswers:
 def outcome(seen: Observation, asked: float) -> RehearsalEffect:
     """Decide by the servers that answered before and after `asked` [s]."""
     primaries = _primaries(seen, before=asked)
-    new = _new_primary(seen, asked)
-    if new is None or new.server is None:
+    new = next(iter(_new_primaries(seen, asked)), None)
+    if new is None:
         met = any(not one.good for one in seen.attempts if one.ended >= asked)
         return RehearsalEffect.INTERRUPTED if met else RehearsalEffect.NOTHING
     places = {(one.own, one.system, one.timeline) for one in primaries}
-    here = (new.server.own, new.server.system, new.server.timeline)
+    here = (new.own, new.system, new.timeline)
     return RehearsalEffect.RESTARTED if here in places else RehearsalEffect.MOVED
 
 
@@ -66,15 +66,18 @@ def stale(seen: Observation, asked: float) -> StaleAnswers:
 
 
 def _wrong(seen: Observation, asked: float) -> Iterable[Attempt]:
-    """Attempts after the new primary's first answer that another server answered unusually."""
-    new = _new_primary(seen, asked)
-    if new is None or new.server is None:
-        return
+    """Attempts after a new primary's first answer that an older server answered unusually.
+
+    It may be replaced in its turn, by another or by itself after a restart.
+    """
+    since = {server.who: at for server, at in _new_primaries(seen, asked).items()}
+    order = {who: number for number, who in enumerate(since)}
     usual = _led_to_standbys(seen.attempts, asked)
     for one in seen.attempts:
-        if one.server is None or one.sent < new.ended or one.kind in usual:
+        if one.server is None or one.kind in usual:
             continue
-        if one.server.who != new.server.who:
+        newest = max((order[who] for who, at in since.items() if at <= one.sent), default=-1)
+        if order.get(one.server.who, -1) < newest:
             yield one
 
 
@@ -84,18 +87,16 @@ def _led_to_standbys(attempts: Sequence[Attempt], asked: float) -> set[ProbeKind
     return {one.kind for one in before if one.server is not None and one.server.standby}
 
 
-def _new_primary(seen: Observation, asked: float) -> Attempt | None:
-    """The first answer after `asked` from a primary that was not one before."""
-    before = {one.who for one in _primaries(seen, before=asked)}
-    after = (
-        one
-        for one in seen.attempts
-        if one.ended >= asked
-        and one.server is not None
-        and not one.server.standby
-        and one.server.who not in before
-    )
-    return min(after, key=lambda one: one.ended, default=None)
+def _new_primaries(seen: Observation, asked: float) -> dict[ServerIdentity, float]:
+    """When each primary that was none before `asked` answered first, in that order."""
+    known = {one.who for one in _primaries(seen, before=asked)}
+    found: dict[ServerIdentity, float] = {}
+    for one in sorted(seen.attempts, key=lambda one: one.ended):
+        server = one.server
+        if one.ended >= asked and server and not server.standby and server.who not in known:
+            known.add(server.who)
+            found[server] = one.ended
+    return found
 
 
 def _primaries(seen: Observation, *, before: float) -> set[ServerIdentity]:

@@ -22,7 +22,7 @@ from mrtuner.failover.predict.tcp_timers import (
 )
 from mrtuner.wording import plural
 
-#: The shortest connect_timeout that libpq before 18 and psycopg accept [s].
+#: The shortest connect_timeout that libpq before 17 and psycopg accept [s].
 _SHORTEST: Final = 2
 #: A login only takes longer than this if something is wrong [s].
 _LONGEST: Final = 10
