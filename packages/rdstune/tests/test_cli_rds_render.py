@@ -49,6 +49,21 @@ def test_the_head_says_what_the_group_is_for() -> None:
     assert "MrTuner: oltp, 200 connections, drawn up for db.r6g.xlarge" in head
 
 
+@pytest.mark.parametrize(
+    ("family", "kind"), [("postgres17", "instance"), ("aurora-postgresql17", "cluster")]
+)
+def test_a_group_is_attached_to_what_it_is_for(family: str, kind: str) -> None:
+    """Groups of clusters and of instances have names apart: an instance would get another one."""
+    asked = [family if one == "postgres17" else one for one in ("--format", "aws-cli", *ASKED)]
+    script = " ".join(render(*asked).stdout.replace("# ", "").split())
+    kinds = "db-cluster" if kind == "cluster" else "db"
+    assert f"aws rds create-{kinds}-parameter-group" in script
+    assert (
+        f"aws rds modify-db-{kind} --db-{kind}-identifier {kind.upper()} "
+        f"--{kinds}-parameter-group-name GROUP"
+    ) in script
+
+
 @pytest.mark.parametrize("asked", [["--json"], ["--format", "json"], ["--format=json", "--json"]])
 def test_json_is_a_format_with_a_short_form(asked: list[str]) -> None:
     document = json.loads(render(*asked, *ASKED).stdout)

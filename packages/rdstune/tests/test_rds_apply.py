@@ -154,11 +154,15 @@ def test_a_group_that_is_named_is_made_with_what_the_old_one_had(
 
 def test_a_group_that_exists_is_attached_and_says_what_is_lost(lab: Lab, client: Any) -> None:
     new_group(client, log_temp_files="0")
-    new_group(client, "other", work_mem="8192")
+    new_group(client, "other", work_mem="8192", max_locks_per_transaction="256", jit="0")
     new_instance(client, lab, group="shop")
     plan = planned(client, group="other")
     assert plan.attaches
-    assert plan.warnings == ("other lacks values that shop sets: log_temp_files",)
+    assert plan.warnings == (
+        "other lacks values that shop sets: log_temp_files",
+        "other differs from shop: jit = 0 instead of the default, max_locks_per_transaction = 256 "
+        "instead of the default",
+    )
 
 
 def test_a_default_group_cannot_be_asked_for(lab: Lab, client: Any) -> None:

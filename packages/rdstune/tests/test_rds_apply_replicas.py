@@ -62,6 +62,23 @@ def test_raising_a_primary_above_its_replica_is_refused(
     assert values(client, "first") == {"max_connections": "100"}
 
 
+def test_a_group_that_exists_raises_a_primary_above_its_replica_by_being_attached(
+    pair: None, client: Any, journal: Journal
+) -> None:
+    """What it sets itself, and what a step lowers to that still is more than before."""
+    new_group(client, "larger", max_connections="1000")
+    for more, connections in (({"work_mem": "8192"}, "1000"), ({"max_connections": "500"}, "500")):
+        plan = make(client, read_target(client, "primary"), wanted(**more), "larger")
+        with pytest.raises(Refused) as error:
+            apply(client, plan, journal, reboot="never", pace=PACE)
+        assert error.value.message == (
+            "replica replica would be below its primary: max_connections 100 instead of "
+            f"{connections}"
+        )
+    plan = make(client, read_target(client, "primary"), wanted(max_connections="100"), "larger")
+    assert apply(client, plan, journal, reboot="never", pace=PACE).result == "applied"
+
+
 def test_the_replica_first_and_then_the_primary_goes_through(
     pair: None, client: Any, journal: Journal
 ) -> None:
@@ -270,8 +287,13 @@ def test_what_keeps_an_instance_down_in_its_own_group_is_named_there(
     found = why_down(client, target, {}, instance_class("db.r6g.xlarge"))
     assert found is not None
     assert (found.instance, found.overruled, found.own_group) == ("one", ("shared_buffers",), "own")
-    with pytest.raises(Refused, match="because of shared_buffers in its own group own"):
+    with pytest.raises(Refused, match="because of shared_buffers in its own group own") as error:
         of_target(client, target, (), instance_class("db.r6g.xlarge"))
+    # Alone: without names, every value of the group would go.
+    assert (
+        "--db-parameter-group-name own --no-reset-all-parameters --parameters "
+        "ParameterName=shared_buffers,ApplyMethod=pending-reboot;"
+    ) in str(error.value.hint)
 
 
 def test_a_clusters_parameter_is_at_home_in_its_group(aurora: None, client: Any) -> None:

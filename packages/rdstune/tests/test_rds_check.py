@@ -196,8 +196,17 @@ def test_an_instance_goes_with_a_server_that_is_reached_in_another_way(
 ) -> None:
     new_instance(client, lab, "db1", BackupRetentionPeriod=0)
     report = check(embedded.dsn(), including=["rds:db1"], memory="8GB")
-    assert of(report, "rds-backups-off")
+    (found,) = of(report, "rds-backups-off")
+    assert str(found.remedy[0]).endswith("--backup-retention-period 7 --apply-immediately  "
+                                         "# a short pause of I/O")  # fmt: skip
     assert "lock-queue" in report.passed
+    aws_client("rds").modify_db_instance(
+        DBInstanceIdentifier="db1", DBInstanceClass="db.r6g.2xlarge"
+    )
+    (found,) = of(check(embedded.dsn(), including=["rds:db1"], memory="8GB"), "rds-backups-off")
+    # It would start the change of the class, too.
+    assert " --apply-immediately  #" not in found.remedy[0]
+    assert "--apply-immediately would start DBInstanceClass as well" in found.remedy[0]
     lab.deny("rds:DescribeDBInstances")
     denied = check(embedded.dsn(), including=["rds:db1"], memory="8GB")
     assert {one.name for one in denied.unjudged} >= OF_AWS

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from mrtuner.units import Bytes, GiB
+from rdstune.cli import rdstune
 from rdstune.group.derive import design
 from rdstune.group.read import read, read_text
 from rdstune.group.sizes import on_class
@@ -83,6 +85,18 @@ def test_a_local_module_is_checked_with_the_values_of_each_call(
     assert not any(each.to_be_mended for each in lint(good))
     [found] = [each for each in lint(bad) if each.to_be_mended]
     assert (found.check, found.location) == ("static-immediate", f"{caller}:9")
+
+
+def test_a_file_of_a_module_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "db").mkdir()
+    (tmp_path / "db" / "main.tf").write_text("resource {{{")
+    caller = tmp_path / "main.tf"
+    caller.write_text('module "shop" {\n  source = "./db"\n}\n')
+    (group,) = read(caller)
+    (what,) = group.unread
+    assert what.endswith("main.tf, which cannot be read, of module.shop")
+    done = CliRunner().invoke(rdstune, ["lint", "--check", str(caller)])
+    assert done.exit_code == 3, done.output
 
 
 def test_a_module_that_only_passes_on_variables_is_not_checked_and_says_where_to_check() -> None:

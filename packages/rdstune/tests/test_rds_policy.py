@@ -339,6 +339,12 @@ def test_what_changes_something_is_never_allowed_on_everything() -> None:
     assert loose == []
 
 
+@pytest.mark.parametrize("scope", [Scope(source=HERE), Scope(destination=THERE)])
+def test_a_copy_from_or_to_any_region_is_not_bound_to_the_one_that_is_named(scope: Scope) -> None:
+    made = policy("snapshots copy", scope)
+    assert "RequestedRegion" not in json.dumps(made.document)
+
+
 def test_a_copy_between_regions_needs_both_of_them() -> None:
     """Written by hand from the User Guide: both regions, the source and the target."""
     made = policy("snapshots copy", COPYING, without=("--keep", "--kms-key"))

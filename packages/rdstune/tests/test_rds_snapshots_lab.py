@@ -96,6 +96,17 @@ def test_the_newest_snapshot_of_each_instance_arrives_whole(lab: Lab) -> None:
     assert {one["SourceRegion"] for one in arrived.values()} == {HERE}
 
 
+def test_a_copy_of_an_older_snapshot_is_no_newer_for_being_copied_later(lab: Lab) -> None:
+    """Somebody copies the data of the first one today, after the second was taken."""
+    make_instances(lab, "shop")
+    take(lab, "shop-1")
+    take(lab, "shop-2")
+    arn = f"arn:aws:rds:{HERE}:123456789012:snapshot:shop-1"
+    rds(HERE).copy_db_snapshot(SourceDBSnapshotIdentifier=arn, TargetDBSnapshotIdentifier="kept")
+    lab.settle()
+    assert outcomes(run(lab)) == {"shop-2": CopyState.COPIED}
+
+
 def test_a_second_run_finds_the_copies_and_asks_for_none(lab: Lab) -> None:
     make_instances(lab, "shop")
     take(lab, "shop-1")

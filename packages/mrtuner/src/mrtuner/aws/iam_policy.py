@@ -95,14 +95,19 @@ class Scope:
 
     @property
     def requested(self) -> tuple[str, ...]:
-        """The regions that calls may go to: for a copy, both (User Guide)."""
+        """The regions that calls may go to: for a copy, both (User Guide); empty for any."""
+        any_of_two = (self.source == "*") is not (self.destination == "*")
+        return () if any_of_two else self._named
+
+    @property
+    def _named(self) -> tuple[str, ...]:
         named = (*self.regions, self.source, self.destination)
         return tuple(dict.fromkeys(region for region in named if region != "*"))
 
     @property
     def fields(self) -> dict[str, str]:
         """Return the values of the fields in braces in an ARN."""
-        partition = _partition(self.requested)
+        partition = _partition(self._named)
         return {
             "partition": partition,
             "region": self.regions[0] if len(self.regions) == 1 else "*",

@@ -225,6 +225,10 @@ def rds_backups_off(state: Added) -> Iterator[Finding]:
     """
     one = _part(state, "instance")
     if one.backup_retention == 0 and one.replica_of is None and one.cluster is None:
+        how = " --apply-immediately  # a short pause of I/O"
+        if one.pending:  # a new class, an upgrade: ModifyDBInstanceMessage, ApplyImmediately
+            names = ", ".join(one.pending)
+            how = f"  # in its window; --apply-immediately would start {names} as well"
         yield Finding(
             id="rds-backups-off", severity=Severity.TO_DO,
             text=f"automated backups of {one.identifier} are off",
@@ -232,7 +236,7 @@ def rds_backups_off(state: Added) -> Iterator[Finding]:
             basis="BackupRetentionPeriod, now",
             remedy=(
                 f"aws rds modify-db-instance --db-instance-identifier {one.identifier} "
-                "--backup-retention-period 7 --apply-immediately (a short pause of I/O)",
+                f"--backup-retention-period 7{how}",
             ),
         )  # fmt: skip
 

@@ -34,7 +34,7 @@ class Snapshot:
     resource_id: str  # of the instance: new for a re-created one
     kind: str  # automated, manual
     status: str  # creating, copying, available, failed, deleting …
-    taken: datetime | None  # None while in progress
+    taken: datetime | None  # when the data were as in it; None while in progress
     encrypted: bool = False
     progress: int = 0  # percent
     source_region: str | None = None
@@ -104,7 +104,8 @@ def _row(row: Mapping[str, Any]) -> Snapshot:
         resource_id=row.get("DbiResourceId", ""),
         kind=row.get("SnapshotType", ""),
         status=row.get("Status", ""),
-        taken=row.get("SnapshotCreateTime"),
+        # Of a copy, the other one is when it was copied.
+        taken=row.get("OriginalSnapshotCreateTime") or row.get("SnapshotCreateTime"),
         encrypted=bool(row.get("Encrypted")),
         progress=int(row.get("PercentProgress") or 0),
         source_region=row.get("SourceRegion"),

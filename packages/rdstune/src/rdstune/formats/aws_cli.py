@@ -19,9 +19,17 @@ from rdstune.formats.group import Group, GroupLine
 _NOTES: Final = (
     "Each call succeeds or fails as a whole, but the calls together are not atomic. "
     "rdstune apply keeps a journal and can undo the change.",
+)
+_ATTACH: Final = (
     "Attach the group to an instance: aws rds modify-db-instance --db-instance-identifier "
     "INSTANCE --db-parameter-group-name GROUP. All values then take effect at the next "
-    "reboot.",
+    "reboot."
+)
+#: Two name spaces. Source: AWS CLI reference, rds modify-db-cluster.
+_ATTACH_TO_CLUSTER: Final = (
+    "Attach the group to a cluster: aws rds modify-db-cluster --db-cluster-identifier CLUSTER "
+    "--db-cluster-parameter-group-name GROUP. All values then take effect when each instance is "
+    "rebooted."
 )
 
 
@@ -29,8 +37,9 @@ def write(group: Group) -> str:
     """Return a script for sh that stops at the first call that fails."""
     kind = "db-cluster" if group.cluster else "db"
     named = f"--{kind}-parameter-group-name {shlex.quote(group.name)}"
+    notes = (*group.notes, *_NOTES, _ATTACH_TO_CLUSTER if group.cluster else _ATTACH)
     parts = [
-        f"#!/bin/sh\n{comments((*group.notes, *_NOTES))}set -eu\nexport AWS_PAGER=\n",
+        f"#!/bin/sh\n{comments(notes)}set -eu\nexport AWS_PAGER=\n",
         f"aws rds describe-{kind}-parameter-groups {named} >/dev/null 2>&1 ||\n"
         f"aws rds create-{kind}-parameter-group {named} \\\n"
         f"  --db-parameter-group-family {shlex.quote(group.family)} \\\n"

@@ -124,6 +124,12 @@ def _called(
         for name, each in defined["var"].items()
     }
     variables |= {name: block.value(name) for name in block.attributes}
+    unread = [name for name, file in files.items() if file is None and not is_values(name)]
+    if unread:  # it may hold a group, or what another file's values are
+        yield WrittenGroup(
+            entries=(), source=source, name=label, line=block.line,
+            unread=tuple(f"{name}, which cannot be read, of module.{label}" for name in unread),
+        )  # fmt: skip
     for body, text in filter(None, files.values()):
         scope = Scope(text=text, defined=defined, names={"var": variables})
         for inner in _blocks(body, scope):

@@ -77,7 +77,7 @@ def apply(
         if not target.incompatible:  # an incompatible one is repaired instead
             refuse_busy(target)
         _refuse_stale(client, plan, target)
-        refuse_floors(client, target, moves(plan.steps), plan.group, reboot)
+        refuse_floors(client, target, moves(plan), plan.group, reboot)
         draft = _draft(plan, target, reboot)
         transaction = begin(client, journal, draft, pace, at, reboot)
         transaction.carry_out()

@@ -117,11 +117,16 @@ def of_target(
         return ()
     if found.overruled:
         names = ", ".join(found.overruled)
+        # Without names, it would reset the whole group, of all instances that use it.
+        each_name = " ".join(
+            f"ParameterName={one},ApplyMethod=pending-reboot" for one in found.overruled
+        )
         raise Refused(
             f"{found.instance} does not start because of {names} in its own group "
             f"{found.own_group}, which wins over its cluster's",
             f"Reset it there: aws rds reset-db-parameter-group --db-parameter-group-name "
-            f"{found.own_group}; then reboot the instance.",
+            f"{found.own_group} --no-reset-all-parameters --parameters {each_name}; then reboot "
+            "the instance.",
         )
     why = "reset to its default: its value keeps the instance from starting"
     group = family(target.family)

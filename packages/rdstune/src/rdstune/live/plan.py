@@ -7,7 +7,7 @@ else uses the group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -76,6 +76,8 @@ class RdsPlan:
     creates: bool = False
     user_values: Mapping[str, str] = field(default_factory=dict)  # in the group when planned
     attached_values: Mapping[str, str] = field(default_factory=dict)  # in the group attached then
+    #: Where another existing group gets attached: its text and that of the attached one, by name.
+    differ: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     shared: tuple[str, ...] = ()  # others that use the group
     warnings: tuple[str, ...] = ()
 
@@ -241,9 +243,16 @@ def _plan_existing(
     parameters = rds.parameters(client, group.name, target.scope)
     todo, left = steps(parameters, wanted)
     values = user_values(parameters)
-    had = values
+    had, differ = values, dict[str, tuple[str | None, str | None]]()
     if group.name != target.group:
-        had = user_values(rds.parameters(client, target.group, target.scope, source="user"))
+        attached = {row.name: row for row in rds.parameters(client, target.group, target.scope)}
+        had = user_values(attached.values())
+        differ = {
+            row.name: (row.value, attached[row.name].value)
+            for row in parameters
+            if row.name in had.keys() | values.keys() and row.name in attached
+            and not same_value(row, row.value, attached[row.name].value)
+        }  # fmt: skip
     return RdsPlan(
         target=target,
         group=group.name,
@@ -252,9 +261,11 @@ def _plan_existing(
         left_alone=left,
         user_values=values,
         attached_values=had,
+        differ=differ,
         shared=_others(client, target, group.name),
         warnings=(
             *_lost(target, group.name, had, values),
+            *_replaced(target, group.name, values, differ, {step.name for step in todo}),
             *overruled(client, target, [step.name for step in todo]),
         ),
     )
@@ -301,6 +312,19 @@ def _lost(
     if not lost:
         return ()
     return (f"{group} lacks values that {target.group} sets: {', '.join(lost)}",)
+
+
+def _replaced(
+    target: Target, group: str, values: Mapping[str, str],
+    differ: Mapping[str, tuple[str | None, str | None]], steps: Collection[str],
+) -> tuple[str, ...]:  # fmt: skip
+    """Return a warning of what the existing `group` sets otherwise, and no step changes."""
+    others = [
+        f"{name} = {now} instead of {before or 'the default'}"
+        for name, (now, before) in sorted(differ.items())
+        if name in values and name not in steps
+    ]  # fmt: skip
+    return (f"{group} differs from {target.group}: {', '.join(others)}",) if others else ()
 
 
 def overruled(client: Any, target: Target, names: Sequence[str]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.class_memory import class_memory
 from mrtuner.postgres.model import FOLLOW_PRIMARY
 from rdstune.live.compare import InstanceMachine, expected, machine
-from rdstune.live.plan import ParameterStep
+from rdstune.live.plan import RdsPlan
 from rdstune.live.target import Target
 
 
@@ -34,9 +34,16 @@ class Move:
     after: str | None
 
 
-def moves(steps: Iterable[ParameterStep]) -> list[Move]:
-    """Return what a plan changes of that which a standby must not have less of than its primary."""
-    return [Move(one.name, one.shown, one.value) for one in steps if one.name in FOLLOW_PRIMARY]
+def moves(plan: RdsPlan) -> list[Move]:
+    """Return what a plan changes of that which a standby must not have less of than its primary.
+
+    Where it attaches another group, that is what differs from the one attached now.
+    """
+    found = {name: Move(name, before, now) for name, (now, before) in plan.differ.items()}
+    for one in plan.steps:
+        before = found[one.name].before if one.name in found else one.shown
+        found[one.name] = Move(one.name, before, one.value)
+    return [one for name, one in found.items() if name in FOLLOW_PRIMARY]
 
 
 def moves_back(done: Change) -> list[Move]:
