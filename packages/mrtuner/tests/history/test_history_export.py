@@ -140,6 +140,28 @@ def test_rows_beyond_a_limit_are_left_out_and_counted(tmp_path: Path) -> None:
     assert left.value == 20
 
 
+def test_the_database_that_an_alert_is_about_is_among_the_exported_ones(tmp_path: Path) -> None:
+    """Of 300 databases; the one near wraparound, and that with broken pages, come last by name."""
+    ages, databases = (built_in()[name] for name in ("ages", "databases"))
+    names = [f"db{number:03}" for number in range(300)]
+    with Writer(tmp_path, [ages, databases]) as writer:
+        old = (of_source("ages", database=one, age=10**9 if one == "db299" else 1) for one in names)
+        bad = (of_source("databases", database=one, checksum_failures=int(one == "db299"))
+               for one in names)  # fmt: skip
+        writer.commit([batch(sample(ages, 0, *old), sample(databases, 0, *bad))])
+    figures = list(latest(tmp_path, MIDNIGHT / SECOND))
+    for name in ("ages_age", "databases_checksum_failures"):
+        assert "db299" in {one.labels["database"] for one in named(figures, name)}
+
+
+def test_a_key_called_server_does_not_hide_whose_it_is(tmp_path: Path) -> None:
+    source = parse("queue", {OLDEST: QUEUE.replace("queue = {", "server = {")})
+    with Writer(tmp_path, [source]) as writer:
+        writer.commit([batch(sample(source, 0, row("far", 1, 0.0, 1)))])
+    [(labels, _), *_] = exposed(tmp_path, MIDNIGHT / SECOND)["mrtuner_queue_waiting"]
+    assert (labels["server"], labels["key_server"]) == ("db:5432", "far")
+
+
 def test_a_source_declares_how_many_of_its_rows_are_exported(tmp_path: Path) -> None:
     """The limit comes from the source's declaration, which the store keeps."""
     limited = QUEUE.replace("[keys]", "export_rows = 2\n[keys]", 1)

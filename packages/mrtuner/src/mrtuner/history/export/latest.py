@@ -28,7 +28,7 @@ from mrtuner.history.store.summaries import AT_WORK
 #: own labels, and a monitoring system pays for every one of them.
 MOST_ROWS: Final = 200
 #: Sources that are not exported: labels such as identifiers of statements come and go.
-LEFT_OUT: Final = frozenset({"statements", "settings", "progress"})
+LEFT_OUT: Final = frozenset({"statements", "settings", "progress", "plans"})
 #: The exported load is the average over this time [s].
 _LOAD: Final = 60
 #: A server that gave no sample for so long [s] is not up, and nothing else of it is exported.

@@ -116,6 +116,10 @@ def _family(figure: Figure) -> Any:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     kind = CounterMetricFamily if figure.cumulative else GaugeMetricFamily
-    # Prometheus has a label "instance" of its own: the exporter's address.
-    labels = ["server" if name == "instance" else name for name in figure.labels]
+    labels = [_LABELS.get(name, name) for name in figure.labels]
     return kind(f"{_PREFIX}_{figure.name}", figure.help, labels=labels)
+
+
+#: Prometheus has a label "instance" of its own: the exporter's address. A user's source may have a
+#: key of ours.
+_LABELS: Final = {"instance": "server", "server": "key_server"}

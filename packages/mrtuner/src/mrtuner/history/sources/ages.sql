@@ -1,6 +1,7 @@
 /*
 help = "Age of each database's oldest transaction ID and multixact ID"
 interval = "5min"
+export_largest = ["age"]
 
 [keys]
 database = { help = "the database" }

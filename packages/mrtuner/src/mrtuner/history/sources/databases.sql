@@ -2,6 +2,7 @@
 help = "Transactions, rows, blocks and temporary files of each database"
 interval = "1min"
 reset = "made"
+export_largest = ["checksum_failures"]
 
 [keys]
 database = { help = "the database; null: shared catalogs" }
