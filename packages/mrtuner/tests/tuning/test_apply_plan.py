@@ -9,6 +9,7 @@ from test_tune_gather import QUIET
 
 from mrtuner.change.settings.plan import Wanted, plan
 from mrtuner.errors import BadValue
+from mrtuner.formats import parse
 from mrtuner.postgres.conf_file import elements, entries, same_value, with_entries, with_unit
 from mrtuner.postgres.model import Origin, Override, Platform, Server, Setting
 from mrtuner.units import Bytes
@@ -179,6 +180,15 @@ def test_autovacuum_workers_without_a_slot_are_said() -> None:
     said = "only 16 of them can run: autovacuum_worker_slots is 16"
     assert plan(server, [wanted("autovacuum_max_workers", "20")]).steps[0].notes == (said,)
     assert plan(server, [wanted("autovacuum_max_workers", "16")]).steps[0].notes == ()
+
+
+def test_a_name_is_found_whatever_its_case() -> None:
+    """initdb writes timezone and datestyle, which pg_settings calls TimeZone and DateStyle."""
+    settings = parse("conf", "Work_Mem = 8MB\nwork_mem = 64MB\nMAX_CONNECTIONS = 300\n")
+    made = plan(SERVER, [wanted(*one) for one in settings.items()])
+    assert [(one.name, one.value) for one in made.steps] == [
+        ("work_mem", "64MB"), ("max_connections", "300"),
+    ]  # fmt: skip
 
 
 def test_wanting_a_setting_twice_is_an_error() -> None:

@@ -56,8 +56,13 @@ def _value(line: Line) -> str:
 
 
 def read(text: str) -> dict[str, str]:
-    """Return name → value of a configuration file; as in PostgreSQL, the last setting wins."""
-    return dict(_read_row(row) for row in text.split("\n") if row.strip() and not _comment(row))
+    """Return name → value of a configuration file.
+
+    As in PostgreSQL, the last setting wins, whatever the case of its name.
+    """
+    rows = (_read_row(row) for row in text.split("\n") if row.strip() and not _comment(row))
+    last = {name.lower(): (name, value) for name, value in rows}
+    return dict(last.values())
 
 
 def _comment(row: str) -> bool:

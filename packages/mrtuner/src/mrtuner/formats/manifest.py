@@ -97,8 +97,11 @@ def document(text: str) -> Any:
 
 
 def values(found: Mapping[str, object]) -> dict[str, str]:
-    """Return the mapping as configuration text; unquoted YAML numbers and Booleans are accepted."""
-    return {str(name): text(value) for name, value in found.items()}
+    """Return the mapping as configuration text; unquoted YAML numbers and Booleans are accepted.
+
+    A null sets nothing: in a merge patch it removes the key.
+    """
+    return {str(name): text(value) for name, value in found.items() if value is not None}
 
 
 def text(value: object) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from mrtuner.described import Doc
@@ -90,6 +90,8 @@ _PRIMARY_FIRST: Final = "Change the primary first, or leave this setting out."
 
 def plan(server: Server, wanted: Sequence[Wanted]) -> SettingsPlan:
     """Check every wanted setting against the server. BadValue if one is given twice."""
+    named = {name.lower(): name for name in server.settings}  # names are alike in any case
+    wanted = [replace(one, name=named.get(one.name.lower(), one.name)) for one in wanted]
     refuse_doubles(one.name for one in wanted)
     left: list[LeftAlone] = []
     refused: list[LeftAlone] = []
