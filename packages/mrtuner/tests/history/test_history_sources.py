@@ -253,6 +253,22 @@ def test_a_session_that_waits_names_who_blocks_it(cluster: Cluster) -> None:
     assert value(found, "lock_relation", pid=pid) == "public.t"
 
 
+def test_a_statement_that_waits_for_a_table_has_its_text_without_literals(cluster: Cluster) -> None:
+    """It is not analyzed yet, so that it has no identifier either."""
+    with (
+        psycopg.connect(cluster.dsn()) as holder, psycopg.connect(cluster.dsn()) as waiter,
+        ThreadPoolExecutor() as pool,
+    ):  # fmt: skip
+        holder.execute("LOCK TABLE t")
+        waiting = pool.submit(waiter.execute, "UPDATE t SET long = 'hunter2' -- mine")
+        until(lambda: _waiting(cluster) == 1)
+        found = sampled(cluster, "sessions")
+        holder.rollback()
+        waiting.result()
+    assert value(found, "query_id", pid=waiter.info.backend_pid) is None
+    assert value(found, "statement", pid=waiter.info.backend_pid) == "UPDATE t SET long = ?"
+
+
 def test_a_session_that_waits_for_a_row_names_its_table_and_one_elsewhere_names_none(
     cluster: Cluster,
 ) -> None:

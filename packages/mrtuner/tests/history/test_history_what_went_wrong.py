@@ -174,10 +174,18 @@ def test_what_sessions_wait_for_is_named_if_it_was_recorded(tmp_path: Path) -> N
     """An older recorder stored no relation: its store has no such column."""
     (told,) = recorded(tmp_path / "new", *queue_of({"lock_relation": "public.stock"}, {}))
     assert " waited for a lock of public.stock that a session (process 101, active) held" in told
+    idle: dict[str, object] = {
+        "state": "idle in transaction",
+        "statement": "LOCK TABLE stock",
+    }  # before 14
+    (told,) = recorded(tmp_path / "idle", *queue_of({}, idle))
+    assert "(process 101, idle in transaction, last statement LOCK TABLE stock) held" in told
     before = replace(
         built_in()["sessions"],
         columns=tuple(
-            one for one in built_in()["sessions"].columns if not one.name.startswith("lock_")
+            one
+            for one in built_in()["sessions"].columns
+            if one.name not in {"lock_mode", "lock_relation", "statement"}
         ),
     )
     samples = [

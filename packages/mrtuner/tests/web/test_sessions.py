@@ -152,12 +152,16 @@ def test_a_deadlock_and_two_that_block_each_other_in_turn_end(tmp_path: Path) ->
 def test_each_queue_is_a_tree_of_what_was_so_in_it(tmp_path: Path) -> None:
     """2 waits for 1 in the first sample, and for 9 from the third to the eighth.
 
-    It has no query_id while LOCK TABLE waits to be analyzed: the text of its COMMIT, in the ninth,
-    is another moment's.
+    While its UPDATE waits to be analyzed, it has a text and no query_id: the text of its COMMIT, in
+    the ninth, is another moment's.
     """
     row: dict[str, Any] = {"pid": 2, "application": "shop", "wait_type": "Lock"}
     short = row | {"blocked_by": "1", "query_id": WAITING, "wait_event": "tuple"}
-    long = row | {"blocked_by": "9", "wait_event": "relation"}
+    long = row | {
+        "blocked_by": "9",
+        "wait_event": "relation",
+        "statement": "UPDATE stock SET n = ?",
+    }
     blocked(
         tmp_path, [{"pid": 1, "transaction_seconds": 7}, short], [{"pid": 2}],
         *([{"pid": 9}, long | {"transaction_seconds": second}] for second in range(6)),
@@ -171,7 +175,7 @@ def test_each_queue_is_a_tree_of_what_was_so_in_it(tmp_path: Path) -> None:
         (0, "1", "02:20:00", "02:20:00"), (1, "2", "02:20:00", "02:20:00"),
     ]  # fmt: skip
     _, waiter, holder, other = told
-    assert (waiter["query_id"], waiter["text"]) == (None, None)
+    assert (waiter["query_id"], waiter["text"]) == (None, "UPDATE stock SET n = ?")
     assert (waiter["wait"], waiter["transaction_seconds"], waiter["waited"]) == (
         "Lock: relation", 5, 6,
     )  # fmt: skip

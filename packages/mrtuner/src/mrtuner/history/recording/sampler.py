@@ -14,6 +14,7 @@ from mrtuner.facts import Missing
 from mrtuner.history.moments import steady, timestamp
 from mrtuner.history.recording.program import Place, Rows
 from mrtuner.history.recording.source import HIDES, Source, Type
+from mrtuner.history.recording.statement_text import normalized
 from mrtuner.postgres.connect import accept_any_bytes, ended_session
 from mrtuner.postgres.local import postmaster
 from mrtuner.postgres.missing_grants import SAME_ENCODING, refused
@@ -339,6 +340,8 @@ def _value(kind: Type, value: Any) -> Any:
                 return bool(value)
             case Type.TEXT:
                 return str(value)
+            case Type.STATEMENT:
+                return normalized(str(value)) or None
     except (TypeError, ValueError, OverflowError):
         raise _Unfit(f"a value is no {kind}") from None
 

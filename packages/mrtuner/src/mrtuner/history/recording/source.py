@@ -75,6 +75,7 @@ class Type(StrEnum):
     INTEGER = "integer"
     FLOAT = "float"
     TEXT = "text"
+    STATEMENT = "statement"  # text, without its literals
     BOOLEAN = "boolean"
 
 

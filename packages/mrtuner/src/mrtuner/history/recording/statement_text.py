@@ -27,6 +27,8 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+#: A sign after an operator is the literal's, as in pg_stat_statements.
+_SIGN: Final = re.compile(r"([=(,+*/<>-] ?)-\?")
 _KEPT: Final = frozenset({"name", "parameter", "word"})
 #: Longer numbers are no positions, lengths or precisions.
 _SHORT: Final = 3
@@ -41,6 +43,8 @@ def normalized(text: str, *, positions: bool = False) -> str:
     'ALTER ROLE app PASSWORD ?'
     >>> normalized('SELECT "a b", x1 FROM t WHERE id = $1 LIMIT 10')
     'SELECT "a b", x1 FROM t WHERE id = $1 LIMIT ?'
+    >>> normalized("UPDATE t SET n = n + -5 WHERE id IN (-1, 2)")
+    'UPDATE t SET n = n + ? WHERE id IN (?, ?)'
     >>> normalized("SELECT /* by x */ 'a' WHERE id IN ($1 /*, ... */) ORDER BY 1", positions=True)
     'SELECT ? WHERE id IN ($1 /*, ... */) ORDER BY 1'
     """
@@ -49,7 +53,7 @@ def normalized(text: str, *, positions: bool = False) -> str:
         short = positions and match[0].isdecimal() and len(match[0]) <= _SHORT
         return match[0] if short else _replaced(match)
 
-    return " ".join(_TOKEN.sub(replaced, text).split())[:LONGEST]
+    return _SIGN.sub(r"\1?", " ".join(_TOKEN.sub(replaced, text).split()))[:LONGEST]
 
 
 def _replaced(match: re.Match[str]) -> str:

@@ -87,12 +87,14 @@ _SQLITE: Final = {
     Type.INTEGER: "INTEGER",
     Type.FLOAT: "REAL",
     Type.TEXT: "TEXT",
+    Type.STATEMENT: "TEXT",
     Type.BOOLEAN: "INTEGER",
 }
 PARQUET: Final = {
     Type.INTEGER: "BIGINT",
     Type.FLOAT: "DOUBLE",
     Type.TEXT: "VARCHAR",
+    Type.STATEMENT: "VARCHAR",
     Type.BOOLEAN: "BOOLEAN",
 }
 

@@ -118,13 +118,15 @@ def load(
         )
 
 
+_TEXT_CELL: Final = "iif({0} IS NULL, NULL, printf('\"%w\"', {0}))"
 #: SQL for a value of SQLite as a CSV cell: a float with every digit, a text with its quotes
 #: doubled, a null as nothing.
 _CELL: Final = {
     Type.INTEGER: "{0}",
     Type.BOOLEAN: "{0}",
     Type.FLOAT: "iif({0} IS NULL, NULL, printf('%!.17g', {0}))",
-    Type.TEXT: "iif({0} IS NULL, NULL, printf('\"%w\"', {0}))",
+    Type.TEXT: _TEXT_CELL,
+    Type.STATEMENT: _TEXT_CELL,
 }
 
 

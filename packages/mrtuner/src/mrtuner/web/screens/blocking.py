@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from mrtuner.history.analysis.active_sessions import session_statement
 from mrtuner.history.analysis.incidents.samples import LATE, divided, longest_interval
 from mrtuner.history.analysis.period import IN_PERIOD
 from mrtuner.history.reading import History
@@ -224,7 +225,7 @@ def _seen(
         f"""SELECT p.place, arg_max({{
                        'application': s.application, 'role': s.role, 'state': s.state,
                        'wait': s.wait_type || ': ' || s.wait_event,
-                       'query_id': s.query_id::VARCHAR, 'text': t.text,
+                       'query_id': s.query_id::VARCHAR, 'text': {session_statement(history)},
                        'transaction_seconds': s.transaction_seconds,
                        'statement_seconds': s.statement_seconds }}, s.time) AS seen
             FROM (SELECT unnest($places) AS place, unnest($pids) AS pid, unnest($first) AS first,

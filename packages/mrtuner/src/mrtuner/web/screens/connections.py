@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from mrtuner.history.analysis.active_sessions import session_statement
 from mrtuner.history.analysis.period import IN_PERIOD
 from mrtuner.history.analysis.series import Kind, Measure, rate
 from mrtuner.history.recording.log.errors import SEVERITIES
@@ -109,7 +110,7 @@ def _oldest(view: View) -> Sequence[dict[str, Any]]:
         return ()
     return view.history.rows(
         f"""SELECT time, s.pid::VARCHAR AS pid, role, application, state, transaction_seconds,
-                   s.query_id::VARCHAR AS query_id, t.text
+                   s.query_id::VARCHAR AS query_id, {session_statement(view.history)} AS text
             FROM (SELECT *, coalesce(blocked_by, '') <> '' AS waits,
                          row_number() OVER (PARTITION BY pid, role, application
                                             ORDER BY transaction_seconds DESC, time DESC) AS place

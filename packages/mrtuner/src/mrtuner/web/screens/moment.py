@@ -7,7 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from mrtuner.history.analysis.active_sessions import WAIT_EVENT, beats_by_minute, busiest_minute
+from mrtuner.history.analysis.active_sessions import (
+    WAIT_EVENT,
+    beats_by_minute,
+    busiest_minute,
+    session_statement,
+)
 from mrtuner.history.analysis.period import IN_PERIOD, HistoryPeriod, minute_of
 from mrtuner.history.analysis.series import Kind, Measure
 from mrtuner.history.store.summaries import AT_WORK
@@ -104,10 +109,11 @@ def _tables(
     view: View, about: HistoryPeriod, title: str, rows: Sequence[dict[str, Any]]
 ) -> Sequence[Table]:
     """Return the sessions by statement and application, who blocks whom, and each sample."""
+    text = session_statement(view.history)
     tables = [
         Table(
             name="groups", title=f"{title}, by statement and application", columns=_GROUPS,
-            rows=_grouped(view, about, f"NOT {_BACKGROUND}", "s.query_id, s.application"),
+            rows=_grouped(view, about, f"NOT {_BACKGROUND}", f"s.query_id, {text}, s.application"),
             missing="no session of a client was at work",
         ),
         blocking(view.history, about.parameters),
@@ -130,7 +136,8 @@ def _each(title: str, rows: Sequence[dict[str, Any]]) -> str:
 def _grouped(view: View, about: HistoryPeriod, where: str, by: str) -> Sequence[dict[str, Any]]:
     """Return groups of sessions with their number on average over the samples, largest first."""
     return view.history.rows(
-        f"""SELECT count(*) / any_value(b.beats) AS sessions, any_value(t.text) AS text,
+        f"""SELECT count(*) / any_value(b.beats) AS sessions,
+                   any_value({session_statement(view.history)}) AS text,
                    any_value(s.application) AS application,
                    any_value(s.backend_type) AS backend_type, mode({_WAIT}) AS wait,
                    mode(s.state) AS state, count(DISTINCT s.pid) AS processes,
@@ -170,8 +177,8 @@ def _sampled(view: View, about: HistoryPeriod) -> Sequence[dict[str, Any]]:
         return ()
     process = "" if view.process is None else f" AND s.pid = {int(view.process)}"
     return view.history.rows(
-        f"""SELECT s.time, s.pid::VARCHAR AS pid, s.state, s.query_id::VARCHAR AS query_id, t.text,
-                   {_WAIT} AS wait,
+        f"""SELECT s.time, s.pid::VARCHAR AS pid, s.state, s.query_id::VARCHAR AS query_id,
+                   {session_statement(view.history)} AS text, {_WAIT} AS wait,
                    s.statement_seconds, s.transaction_seconds, s.blocked_by, s.database, s.role,
                    s.application, s.backend_type, count(*) OVER () AS of_all
             FROM sessions AS s LEFT JOIN statement_texts AS t ON t.query_id = s.query_id

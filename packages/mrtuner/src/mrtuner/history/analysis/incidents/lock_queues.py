@@ -42,11 +42,10 @@ def lock_queues(history: History, about: HistoryPeriod) -> Iterator[Incident]:
         return
     interval, longest = history.source("sessions").interval, longest_interval(history, "sessions")
     # What went on during a gap is unknown: after one, a sample is as the first.
-    relation = "lock_relation" if history.has("sessions", "lock_relation") else "NULL"
     rows = history.rows(
         f"""SELECT time, pid, application, role, backend_type, state, wait_type, wait_event,
                    query_id, transaction_seconds, statement_seconds, blocked_by,
-                   {relation} AS relation,
+                   {_stored(history, "lock_relation")}, {_stored(history, "statement")},
                    CASE WHEN seconds <= {longest} THEN seconds ELSE {interval} END AS seconds
             FROM sessions
             WHERE {IN_PERIOD} AND (blocked_by IS NOT NULL OR wait_type = 'Lock'
@@ -151,7 +150,8 @@ def _told(
     most = max(Counter(at for at, _ in waits).values())
     who = sorted({_name(row) or "?" for _, row in waits})
     first = [row for _, row in waits if {*at_root} & {*row["blocked_by"].split(",")}]
-    relations = [one for one, _ in Counter(row["relation"] for row in first).most_common() if one]
+    asked = Counter(row["lock_relation"] for row in first)
+    relations = [one for one, _ in asked.most_common() if one]
     of = f" of {enumerated(list(map(printable, relations[:_NAMED])))}" if relations else ""
     holder = _while_held(history, about, at_root[0], idle, begin, end)
     left = max(unasked.get(at, 0) for at, _ in waits)
@@ -193,7 +193,8 @@ def _seen_working(
     history: History, about: HistoryPeriod, pid: str, begin: datetime, end: datetime
 ) -> Mapping[str, Any] | None:
     rows = history.rows(
-        f"""SELECT application, role, backend_type, state, query_id FROM sessions
+        f"""SELECT application, role, backend_type, state, query_id,
+                   {_stored(history, "statement")} FROM sessions
             WHERE {IN_PERIOD} AND pid = {int(pid)} AND time >= $from AND time <= $to
             ORDER BY time LIMIT 1""",
         about.parameters | {"from": without_zone(begin), "to": without_zone(end)},
@@ -208,10 +209,15 @@ def _holder(history: History, pid: str, row: Mapping[str, Any] | None) -> str:
     if row is None:
         return f"process {pid}"
     idle = (row["state"] or "").startswith("idle in transaction")
-    text = statement_text(history, row["query_id"])
+    text = statement_text(history, row["query_id"]) or row["statement"]
     last = f"{'last ' if idle else ''}statement {cut(text, TEXT_WIDTH)}" if text else ""
     about = ", ".join(filter(None, [f"process {pid}", row["state"], last]))
     return f"{_name(row) or 'a session'} ({about})"
+
+
+def _stored(history: History, column: str) -> str:
+    """Return a column of sessions in SQL: NULL of recorders that did not store it yet."""
+    return column if history.has("sessions", column) else f"NULL AS {column}"
 
 
 def _name(row: Mapping[str, Any]) -> str:
