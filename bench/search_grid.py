@@ -165,7 +165,8 @@ class Block:
 
 def _row_of_runs(files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """All cells of these files against the runs with the advice in the same block."""
-    advised, measured = files[0]["arms"]["advice"], [list(_blocks(file)) for file in files]
+    advised = files[0]["arms"]["advice"]
+    measured, uncharged = ([list(_blocks(file, of)) for file in files] for of in ("charged", "tps"))
     spread, freedom = _spread(measured)
     cells = dict.fromkeys(cell for each in measured for cell in each[0].cells)
     quantile = float(t.ppf(1 - ALPHA / 2 / (len(cells) + 1), freedom))
@@ -187,8 +188,9 @@ def _row_of_runs(files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     rows = [told(None, None, same, len(same))]
     for name, value in cells:
         within = [one for each in measured for one in each if (name, value) in one.cells]
-        gains = [one.cells[name, value] - fmean(one.advice) for one in within]
+        gains = _gains(measured, (name, value))
         rows.append(told(name, value, gains, sum(len(one.advice) for one in within)))
+        rows[-1]["uncharged"] = round(exp(fmean(_gains(uncharged, (name, value)))), 4)
     first = files[0]
     return {
         "load": "small-volume", "what": first["what"], "postgres": first["postgres"],
@@ -198,8 +200,18 @@ def _row_of_runs(files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _blocks(file: Mapping[str, Any]) -> Iterator[Block]:
-    """Yield what was measured; all but one setting of each run are the advice's."""
+def _gains(measured: Sequence[Sequence[Block]], cell: tuple[str, str]) -> list[float]:
+    """Return a cell's gain in each block that has it, as a log."""
+    return [
+        one.cells[cell] - fmean(one.advice)
+        for each in measured
+        for one in each
+        if cell in one.cells
+    ]
+
+
+def _blocks(file: Mapping[str, Any], of: str) -> Iterator[Block]:
+    """Yield what was measured, `of` each run; all but one setting of it are the advice's."""
     for number in range(1, file["blocks"] + 1):
         advice, cells = list[float](), dict[tuple[str, str], float]()
         for run in (one for one in file["runs"] if one["block"] == number):
@@ -207,10 +219,10 @@ def _blocks(file: Mapping[str, Any]) -> Iterator[Block]:
             differs = {name: arm[name] for name in arm if arm[name] != plain.get(name)}
             differs |= dict(pair.split("=") for pair in run["reloaded"].split(",") if pair)
             if not differs:
-                advice.append(log(run["charged"]))
+                advice.append(log(run[of]))
             else:
                 (cell,) = differs.items()
-                cells[cell] = log(run["charged"])
+                cells[cell] = log(run[of])
         yield Block(advice, cells)
 
 

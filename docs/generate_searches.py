@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,7 +79,8 @@ def _grid(grid: Mapping[str, Any]) -> Iterator[str]:
     surely = [one for one in tried if one["low"] > 1]
     yield from _GRID.format(
         title=f"{grid['load']}: {grid['what']}", postgres=grid["postgres"],
-        clients=grid["clients"], how=_how(grid), cells=len(cells), again=_again(grid),
+        clients=grid["clients"], how=_how(grid), cells=len(cells),
+        again=_again(grid) + _uncharged(surely, grid["window [s]"]),
         spread=_percent(1 + grid["spread"])[1:],
         verdict=f"Surely faster: {len(surely)} of {len(tried)}. None gains over {most}.",
     ).splitlines()  # fmt: skip
@@ -101,6 +102,17 @@ def _again(grid: Mapping[str, Any]) -> str:
         for tells in [f"`{one['name']} = {one['value']}`" if one["name"] else "the advice itself"]
     ]
     return f"\nOnce more, on a fresh server: {'; '.join(cells)}." if cells else ""
+
+
+def _uncharged(surely: Sequence[Mapping[str, Any]], window: float) -> str:
+    """What is surely faster, as it ran: the shorter the run, the more a whole checkpoint costs it."""
+    cells = [f"`{one['name']} = {one['value']}` {_percent(one['uncharged'])}"
+             for one in surely if "uncharged" in one]  # fmt: skip
+    return (
+        f"\nA run of {window} s pays for a whole checkpoint; without that: {', '.join(cells)}."
+        if cells
+        else ""
+    )
 
 
 def _how(grid: Mapping[str, Any]) -> str:
