@@ -105,11 +105,13 @@ def _again(grid: Mapping[str, Any]) -> str:
 
 
 def _uncharged(surely: Sequence[Mapping[str, Any]], window: float) -> str:
-    """What is surely faster, as it ran: the shorter the run, the more a whole checkpoint costs it."""
-    cells = [f"`{one['name']} = {one['value']}` {_percent(one['uncharged'])}"
-             for one in surely if "uncharged" in one]  # fmt: skip
+    """What is surely faster, as it ran: the shorter the run, the more a checkpoint costs it."""
+    cells = ", ".join(
+        f"`{one['name']} = {one['value']}` {_percent(one['uncharged'])}"
+        for one in surely if "uncharged" in one
+    )  # fmt: skip
     return (
-        f"\nA run of {window} s pays for a whole checkpoint; without that: {', '.join(cells)}."
+        f"\nA run of {window} s pays for a whole checkpoint; without that: {cells}."
         if cells
         else ""
     )
