@@ -177,6 +177,20 @@ def test_an_undo_keeps_the_order_as_well(pair: None, client: Any, journal: Journ
     assert values(client, "second") == {"max_connections": "100"}
 
 
+def test_a_group_that_was_attached_is_not_taken_back_before_the_primary_s(
+    pair: None, client: Any, journal: Journal
+) -> None:
+    """Nothing was written into it: all that changed is which group is attached."""
+    for name in ("replica", "primary"):
+        new_group(client, f"larger-{name}", max_connections="1000")
+        plan = make(client, read_target(client, name), (), f"larger-{name}")
+        assert apply(client, plan, journal, reboot="now", pace=PACE).result == "applied"
+    with pytest.raises(Refused, match="max_connections 100 instead of 1000"):
+        undo(client, "replica", journal, reboot="now", pace=PACE)
+    assert undo(client, "primary", journal, reboot="now", pace=PACE).result == "undone"
+    assert undo(client, "replica", journal, reboot="now", pace=PACE).result == "undone"
+
+
 def test_an_undo_to_the_default_lowers_a_replica_below_its_primary(
     lab: Lab, client: Any, journal: Journal
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mrtuner.errors import MrTunerError
+from mrtuner.failover.rehearse import patroni
 from mrtuner.failover.rehearse.patroni import Patroni
 
 
@@ -23,6 +24,8 @@ class Api:
         self.states = ["running", "streaming"]
         self.logins: list[str | None] = []
         self.switched = (200, "Successfully switched over")
+        self.answering = threading.Event()
+        self.answering.set()
 
     def url(self, login: str = "") -> str:
         return f"http://{login}127.0.0.1:{self.port}"
@@ -51,6 +54,7 @@ def serving() -> Iterator[Api]:
             self.wfile.write(body)
 
         def do_POST(self) -> None:
+            made.answering.wait(10)
             self.send_response(*made.switched)
             self.end_headers()
             self.wfile.write(made.switched[1].encode())
@@ -101,13 +105,19 @@ def test_without_a_second_member_that_is_well_nothing_can_take_over(api: Api) ->
         Patroni(api.url()).check()
 
 
-def test_a_switchover_that_takes_longer_than_patroni_waits_goes_on(api: Api) -> None:
+def test_a_switchover_that_takes_longer_than_patroni_waits_goes_on(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Source of the answers: patroni/api.py, do_POST_failover and poll_failover_result."""
     api.switched = (503, "Switchover status unknown")
     Patroni(api.url()).fire()
     api.switched = (503, "Switchover failed")
     with pytest.raises(MrTunerError, match="rejected /switchover: 503 Switchover failed"):
         Patroni(api.url()).fire()
+    monkeypatch.setattr(patroni, "_SWITCHING", 0.2)
+    api.answering.clear()
+    Patroni(api.url()).fire()
+    api.answering.set()
 
 
 def test_a_login_of_the_address_is_decoded(api: Api) -> None:

@@ -164,6 +164,13 @@ def test_readers_of_aurora_count_as_replicas(server: Cluster, tmp_path: Path) ->
     notices = rotate(admin(server), "aurora", tmp_path / "secret").notices
     sql(server.dsn(), "DROP FUNCTION pg_catalog.aurora_replica_status()")
     assert any(one.startswith("2 replication clients of this server, 0 given") for one in notices)
+    anybodys = "FUNCTION public.aurora_replica_status()"
+    sql(server.dsn(), f"CREATE {anybodys} RETURNS int LANGUAGE sql AS 'SELECT 1'")
+    assert not any(
+        "replication client" in one
+        for one in rotate(admin(server), "aurora", tmp_path / "secret").notices
+    )
+    sql(server.dsn(), f"DROP {anybodys}")
 
 
 def test_a_table_in_use_keeps_its_owner_and_nobody_waits_behind_the_rotation(

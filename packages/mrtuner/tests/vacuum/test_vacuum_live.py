@@ -123,8 +123,8 @@ def test_costs_of_our_own_session_are_not_taken_for_autovacuum_s(cluster: Cluste
     (missing,) = found.unjudged
     assert missing.name == "cost of a vacuum"
     assert missing.why.startswith("vacuum_cost_limit: set for this session only")
-    assert found.capacity.limit == 200
-    assert (known.unjudged, known.capacity.limit) == ((), 300)
+    assert (found.capacity.used, found.settings) == (None, ())
+    assert (known.unjudged, known.capacity.used, known.capacity.limit) == ((), 0, 300)
 
 
 def test_a_standby_is_told_to_know_no_rates(new_cluster: NewCluster) -> None:

@@ -96,8 +96,8 @@ class Scope:
     @property
     def requested(self) -> tuple[str, ...]:
         """The regions that calls may go to: for a copy, both (User Guide); empty for any."""
-        any_of_two = (self.source == "*") is not (self.destination == "*")
-        return () if any_of_two else self._named
+        one_is_any = (self.source == "*") is not (self.destination == "*")
+        return () if one_is_any and not self.regions else self._named
 
     @property
     def _named(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from mrtuner.described import Doc
 from mrtuner.extensions import CHECKS, installed
 from mrtuner.facts import Missing
 from mrtuner.findings import Finding, Severity
-from mrtuner.vacuum.commands import identifier
+from mrtuner.postgres.quoting import identifier
 from mrtuner.wording import enumerated, plural
 
 

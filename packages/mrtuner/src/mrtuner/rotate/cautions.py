@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mrtuner.postgres.quoting import identifier
 from mrtuner.rotate.equalize import owned_elsewhere
 from mrtuner.rotate.login import loses_role
 from mrtuner.rotate.model import RoleGroup
 from mrtuner.rotate.roles import read_roles
-from mrtuner.rotate.statements import quoted, rows
+from mrtuner.rotate.statements import rows
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _unseen_replicas(conn: Connection, named: int) -> str:
     Aurora's readers share the storage and have no row there: aurora_replica_status() lists them.
     """
     count = int(rows(conn, "SELECT count(*) FROM pg_stat_replication")[0][0])
-    if rows(conn, "SELECT FROM pg_proc WHERE proname = 'aurora_replica_status'"):
+    if rows(conn, "SELECT to_regproc('pg_catalog.aurora_replica_status') IS NOT NULL")[0][0]:
         count += int(rows(conn, _AURORA_READERS)[0][0])
     if count <= named:
         return ""
@@ -88,7 +89,7 @@ def _first_password(conn: Connection, group: RoleGroup, old: str | None) -> str:
         return ""
     return (
         f"{group.name} can still log in with a password of its own; once nobody uses it: "
-        f"ALTER ROLE {quoted(group.name)} NOLOGIN PASSWORD NULL"
+        f"ALTER ROLE {identifier(group.name)} NOLOGIN PASSWORD NULL"
     )
 
 
@@ -97,5 +98,5 @@ def _left_over(conn: Connection, role: str, group: RoleGroup) -> str:
         return ""
     return (
         f"{role} itself owns objects in: {', '.join(where)}; transfer them to the group there: "
-        f"REASSIGN OWNED BY {quoted(role)} TO {quoted(group.name)}"
+        f"REASSIGN OWNED BY {identifier(role)} TO {identifier(group.name)}"
     )

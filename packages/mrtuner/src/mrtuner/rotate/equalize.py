@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.errors import Refused
 from mrtuner.postgres.conf_file import literals
 from mrtuner.postgres.connect import use_role_search_path
+from mrtuner.postgres.quoting import identifier
 from mrtuner.rotate.model import Role, RoleGroup
 from mrtuner.rotate.roles import read_roles
-from mrtuner.rotate.statements import name, permitted, quoted, rows, run
+from mrtuner.rotate.statements import name, permitted, rows, run
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection
@@ -108,7 +109,7 @@ def _refuse_strangers(group: RoleGroup, there: dict[str, Role]) -> None:
             raise Refused(
                 f"role {role.name} exists, but is not a member of {group.name}",
                 "If it belongs to the group, run: "
-                f"GRANT {quoted(group.name)} TO {quoted(role.name)}.",
+                f"GRANT {identifier(group.name)} TO {identifier(role.name)}.",
             )
 
 
@@ -119,7 +120,7 @@ def _refuse_another_role(conn: Connection, group: str) -> None:
         other = ", ".join(sorted(becomes))
         raise Refused(
             f"{group} becomes {other} when it logs in (ALTER ROLE … SET role)",
-            f"Let {group} own what it creates: ALTER ROLE {quoted(group)} RESET role.",
+            f"Let {group} own what it creates: ALTER ROLE {identifier(group)} RESET role.",
         )
 
 

@@ -51,15 +51,6 @@ def _set(secret: Secret, token: str) -> None:
         _refuse_used(roles.sessions_of(conn, str(pending["username"])))
         equalize.prepare(conn, group, str(current["username"]))
         roles.enable(conn, str(pending["username"]), str(pending["password"]))
-        if current["username"] != group.name:
-            _end_first_password(conn, group)
-
-
-def _end_first_password(conn: Connection, group: RoleGroup) -> None:
-    """Disable the role that was in use before the first rotation: it has no turn of its own."""
-    known = roles.read_roles(conn, group)[group.name]
-    if known.login and not roles.sessions_of(conn, group.name):
-        roles.scramble(conn, group.name, roles.new_password())
 
 
 def _test(secret: Secret, token: str) -> None:
@@ -75,11 +66,36 @@ def _test(secret: Secret, token: str) -> None:
     login.try_login(_dsn(pending, at=pending), credential, _group(pending))
 
 
+def _finish(secret: Secret, token: str) -> None:
+    """finishSecret: make the pending secret current.
+
+    The role that was in use before the first rotation has no turn of its own: the second disables
+    it, unless somebody uses it. Its password stays, so that ALTER ROLE … LOGIN takes that back.
+    """
+    current = _needed(secret.read())
+    group = _group(current)
+    if current["username"] != group.name:
+        with connect(_dsn(_admin(current), at=current)) as conn, roles.alone(conn, group):
+            _close_unused(conn, group)
+    secret.promote(token)
+
+
+def _close_unused(conn: Connection, group: RoleGroup) -> None:
+    if roles.read_roles(conn, group)[group.name].login and not _used(conn, group):
+        roles.close(conn, group.name)
+        if _used(conn, group):
+            roles.open_again(conn, group.name)
+
+
+def _used(conn: Connection, group: RoleGroup) -> bool:
+    return bool(roles.sessions_of(conn, group.name))
+
+
 _STEPS: Final[Mapping[str, Callable[[Secret, str], None]]] = {
     "createSecret": _create,
     "setSecret": _set,
     "testSecret": _test,
-    "finishSecret": Secret.promote,
+    "finishSecret": _finish,
 }
 
 

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from mrtuner.errors import ConnectCause, ConnectError, Refused
 from mrtuner.postgres.connect import connect
+from mrtuner.postgres.quoting import identifier
 from mrtuner.rotate.model import Credential, RoleGroup
-from mrtuner.rotate.statements import quoted, rows
+from mrtuner.rotate.statements import rows
 
 _OUT_OF_REACH: Final = frozenset({ConnectCause.NO_HOST, ConnectCause.REFUSED, ConnectCause.TIMEOUT})
 _PLACE: Final = ("host", "port", "dbname")
@@ -31,7 +32,7 @@ def try_login(dsn: str, credential: Credential, group: RoleGroup) -> str:
     if current != group.name:
         own = (
             "Look for a setting that overrides it: "
-            f"ALTER ROLE {quoted(credential.username)} SET role."
+            f"ALTER ROLE {identifier(credential.username)} SET role."
         )
         raise Refused(
             f"{credential.username} logs in as {current}, not as {group.name}",

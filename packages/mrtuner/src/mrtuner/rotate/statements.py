@@ -41,11 +41,6 @@ def name(text: str) -> Composable:
     return Identifier(text)
 
 
-def quoted(text: str) -> str:
-    """Return an identifier as it stands in a command that a person runs."""
-    return name(text).as_string()
-
-
 def text(value: str) -> Composable:
     from psycopg.sql import Literal
 

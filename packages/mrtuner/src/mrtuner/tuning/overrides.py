@@ -17,10 +17,11 @@ from mrtuner.postgres.conf_file import (
     with_unit,
 )
 from mrtuner.postgres.model import FOLLOW_PRIMARY
+from mrtuner.postgres.quoting import literal
 from mrtuner.postgres.secret_settings import shown
 from mrtuner.tuning.feasibility import NEED_MEMORY
 from mrtuner.tuning.situation import OF_OUR_SESSION
-from mrtuner.vacuum.commands import literal, reset
+from mrtuner.vacuum.commands import reset
 from mrtuner.wording import as_name, first_few
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.escape import damaged
 from mrtuner.findings import Command, Finding, Severity, by_hand
 from mrtuner.postgres.conf_file import number
+from mrtuner.postgres.quoting import identifier
 from mrtuner.tuning.advice import Level, ManualStep, Notice, RoleMemory
 from mrtuner.tuning.budget import operations
 from mrtuner.tuning.rules.work_mem import one_merge_pass
 from mrtuner.units import GiB, KiB, MiB, pretty_bytes, pretty_duration
-from mrtuner.vacuum.commands import drop_slot, identifier
+from mrtuner.vacuum.commands import drop_slot
 from mrtuner.wording import plural
 
 if TYPE_CHECKING:

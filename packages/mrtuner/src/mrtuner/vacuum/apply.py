@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from mrtuner.change.catalog_transaction import CatalogTransaction, Wanted, by_name, split
 from mrtuner.change.record import Method, ParameterChange
 from mrtuner.escape import damaged
-from mrtuner.vacuum.commands import qualified, quoted
+from mrtuner.postgres.quoting import quoted
+from mrtuner.vacuum.commands import qualified
 
 if TYPE_CHECKING:
     from mrtuner.postgres.connect import Connection

@@ -10,8 +10,8 @@ from typing import Any, Final
 from mrtuner.errors import UsageError
 from mrtuner.facts import Missing
 from mrtuner.postgres.model import Platform
+from mrtuner.postgres.quoting import literal
 from mrtuner.vacuum.classify import FEW, classify
-from mrtuner.vacuum.commands import literal
 from mrtuner.vacuum.horizon_blockers import USUAL, Thresholds, distortion
 from mrtuner.vacuum.model import (
     Picture,
@@ -207,7 +207,10 @@ def _judged(
         if one.rates.toast_deletes > 0 and (work := _toast_then(one, planned)) is not None
     ]
     found, settings = capacity(reports, toast_then, picture.settings)
-    if distorted is not None:
+    costs = costs_unknown(picture)
+    if costs is not None:
+        found = replace(found, used=None, used_then=None, keeps_up=True, words=_COSTS_UNKNOWN)
+    if distorted is not None or costs is not None:
         settings = tuple(one for one in settings if one.name in SWITCHES)
     seconds = samples[-1].moment.at - samples[0].moment.at
     return Vacuum(
@@ -220,6 +223,16 @@ def _judged(
         wraparound=wraparound(picture),
         distorted=distorted,
     )
+
+
+_COSTS_UNKNOWN: Final = "the cost limit that autovacuum uses is not known"
+
+
+def costs_unknown(picture: Picture) -> Missing | None:
+    """Return why the cost limit that autovacuum uses is not known; None if it is."""
+    from mrtuner.vacuum.read import COSTS
+
+    return next((one for one in picture.missing if one.name == COSTS), None)
 
 
 def _with_remedy(one: ServerSetting, platform: Platform) -> ServerSetting:
@@ -267,7 +280,10 @@ def _weight(one: TableReport) -> tuple[bool, float, int]:
     return bool(one.advice), one.rates.dead + one.rates.toast_deletes, one.table.pages
 
 
-_UNSIZED: Final = "never vacuumed or analyzed, so its size and the time to vacuum it are not known"
+_UNSIZED: Final = (
+    "not vacuumed or analyzed since it was made or truncated, so its size and the time to vacuum "
+    "it are not known"
+)
 
 
 def _unsized(table: Table) -> bool:

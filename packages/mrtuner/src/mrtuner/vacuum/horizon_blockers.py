@@ -20,7 +20,8 @@ from typing import Any, Final
 from mrtuner.escape import damaged
 from mrtuner.facts import Missing
 from mrtuner.findings import by_hand
-from mrtuner.vacuum.commands import drop_slot, literal
+from mrtuner.postgres.quoting import literal
+from mrtuner.vacuum.commands import drop_slot
 from mrtuner.vacuum.model import HorizonBlocker, Kept, Picture
 from mrtuner.wording import as_name
 
@@ -348,8 +349,8 @@ _WRITER: Final = (
 )
 _READER: Final = "It keeps dead rows of shared catalogs, not of this database."
 _SLOT: Final = (
-    "Start its consumer, or drop the slot if it is no longer used. One that exceeds "
-    "max_slot_wal_keep_size is lost, and keeps neither WAL nor rows."
+    "Start its consumer, or drop the slot if it is no longer used; max_slot_wal_keep_size limits "
+    "the WAL that it keeps."
 )
 _SLOT_THERE: Final = (
     "A logical slot on the standby holds it: start its consumer, or drop the slot there."

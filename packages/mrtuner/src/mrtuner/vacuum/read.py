@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 USUAL_CHUNK: Final = 1996
 CHUNK_SIZE: Final = "TOAST chunk size"
 REST: Final = "the rest of the watch"
+COSTS: Final = "cost of a vacuum"
 #: Facts whose absence changes no verdict: what was seen counts.
 DETAILS: Final = frozenset({CHUNK_SIZE, REST})
 #: A watch is divided into this many intervals, so that a reset of statistics spoils only one.
@@ -213,7 +214,7 @@ _OVERRIDES: Final = {
 }  # fmt: skip
 
 
-#: Sources of values that autovacuum's workers, which log in as nobody, do not have.
+#: Sources of values that autovacuum's workers do not have: they run as the bootstrap superuser.
 _OURS: Final = frozenset({"user", "database user", "client", "session"})
 
 
@@ -290,7 +291,7 @@ def _missing(around: _Around, lost: str | None, platform: Platform) -> Iterator[
             f"{enumerated(around.of_session)}: set for this session only, so the server's values, "
             "which autovacuum uses, are not known"
         )
-        yield Missing("cost of a vacuum", why, hint="Connect as a role without them.")
+        yield Missing(COSTS, why, hint="Connect as a role without them.")
     if sight["in_recovery"]:
         why = "this is a standby; only the primary counts and vacuums rows"
         yield Missing("rates", why, hint="Connect to the primary.")

@@ -116,7 +116,7 @@ def _setting(settings: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _transactions(moments: Sequence[Moment]) -> tuple[float | None, str]:
-    """IDs used per second: measured over a watch, else bounded by the transactions counted."""
+    """IDs used per second: measured over a watch, else estimated by the transactions counted."""
     first, last = moments[0], moments[-1]
     if last.at > first.at:
         return (last.next_xid - first.next_xid) / (last.at - first.at), "measured"

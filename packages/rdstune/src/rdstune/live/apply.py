@@ -94,7 +94,7 @@ def _only_reboot(
     if reboot == "now" and waiting:
         with held(journal, target, target.group):
             refuse_busy(target)
-            refuse_reboot(client, target, moves_written(journal, target))
+            refuse_reboot(client, target, moves_written(client, journal, target))
             for name in waiting:
                 at(StepName(f"reboot {name}"))
                 reboot_waiting(client, name, pace)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mrtuner.aws import rds
@@ -46,8 +47,28 @@ def moves(plan: RdsPlan) -> list[Move]:
     return [one for name, one in found.items() if name in FOLLOW_PRIMARY]
 
 
-def moves_back(done: Change) -> list[Move]:
+def moves_back(client: Any, target: Target, done: Change) -> list[Move]:
     """Return the same for an undo. Where no user had set a value, the default's was in force."""
+    before = done.group.attached_before if done.group else target.group
+    return _swapped(client, target, target.group, before) or _back(done)
+
+
+def _swapped(client: Any, target: Target, now: str, then: str) -> list[Move]:
+    """Return what attaching another group changes of it; nothing if one of the two is gone."""
+    if now == then:
+        return []
+    read = partial(rds.parameters, client, scope=target.scope)
+    groups = [unless_missing(partial(read, name)) for name in (now, then)]
+    have, get = ({row.name: row.value for row in rows or ()} for rows in groups)
+    if None in groups:
+        return []
+    return [
+        Move(name, have.get(name), get.get(name)) for name in FOLLOW_PRIMARY
+        if have.get(name) != get.get(name)
+    ]  # fmt: skip
+
+
+def _back(done: Change) -> list[Move]:
     return [
         Move(one.name, one.after, one.in_force if one.before is None else one.before)
         for one in done.entries
@@ -55,7 +76,7 @@ def moves_back(done: Change) -> list[Move]:
     ]
 
 
-def moves_written(journal: Journal, target: Target) -> list[Move]:
+def moves_written(client: Any, journal: Journal, target: Target) -> list[Move]:
     """Return how each of them was changed last in the group in use, by whichever of its users."""
     done, latest = dict[int | None, Change](), dict[str, Move]()
     for one in journal.changes():
@@ -67,7 +88,11 @@ def moves_written(journal: Journal, target: Target) -> list[Move]:
         )
         if one.state is State.VERIFIED and used and _account(one.server) == _account(target.arn):
             undone = done.get(one.undoes) if one.undoes is not None else None
-            latest |= {each.name: each for each in (moves_back(undone) if undone else _forth(one))}
+            moved = _back(undone) if undone else _forth(one)
+            if one.group and one.server == target.arn:
+                names = one.group.attached_before, one.group.attached_after
+                moved = _swapped(client, target, *names) or moved
+            latest |= {each.name: each for each in moved}
     return list(latest.values())
 
 

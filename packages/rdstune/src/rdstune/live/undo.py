@@ -60,7 +60,9 @@ def undo(
         draft = _draft(client, target, done, reboot, force)
         if not target.incompatible:  # being incompatible is one reason to undo
             refuse_busy(target)
-            refuse_floors(client, target, moves_back(done), _group(done).name, reboot)
+            refuse_floors(
+                client, target, moves_back(client, target, done), _group(done).name, reboot
+            )
         transaction = begin(client, journal, draft, pace, at, reboot)
         transaction.carry_out()
     found = outcome("undone", transaction)

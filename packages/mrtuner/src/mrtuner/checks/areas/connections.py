@@ -10,9 +10,9 @@ from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import PasswordExpiry, SessionGroup, State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.missing_grants import SEE_STATS
+from mrtuner.postgres.quoting import identifier
 from mrtuner.postgres.reserved import OF_RDS, RESERVED
 from mrtuner.units import pretty_duration
-from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import as_name, first_few, plural
 
 CONNECTIONS: Final = "documentation: Connections and Authentication"

@@ -16,10 +16,11 @@ from mrtuner.failover.audit.check import IDLE
 from mrtuner.failover.predict.tcp_timers import Keepalive
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.conf_file import number
+from mrtuner.postgres.quoting import identifier
 from mrtuner.tuning.overrides import servers_value
 from mrtuner.tuning.suggestions import kept_by
 from mrtuner.units import pretty_duration
-from mrtuner.vacuum.commands import drop_slot, identifier
+from mrtuner.vacuum.commands import drop_slot
 from mrtuner.wording import as_name, first_few, plural
 
 _SYNCHRONOUS: Final = "documentation: Synchronous Replication"

@@ -8,8 +8,8 @@ from typing import Final
 from mrtuner.checks.catalogue import CannotJudge, check, known_part
 from mrtuner.checks.state import Index, PartitionedIndex, State
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
+from mrtuner.postgres.quoting import identifier, regclass
 from mrtuner.units import pretty_bytes, pretty_duration
-from mrtuner.vacuum.commands import identifier, regclass
 from mrtuner.wording import as_name, first_few, plural
 
 _SHOWN: Final = 5

@@ -10,9 +10,9 @@ from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import Session, State
 from mrtuner.findings import Command, Finding, Severity
 from mrtuner.postgres.lock_queue_roots import STOPPING, roots
+from mrtuner.postgres.quoting import literal
 from mrtuner.tuning.overrides import resets, servers_value, switched, whose
 from mrtuner.units import pretty_duration
-from mrtuner.vacuum.commands import literal
 from mrtuner.wording import as_name, cut, enumerated, plural
 
 #: A wait for a lock that a person notices, and one that stops work [s]; chosen, not measured.

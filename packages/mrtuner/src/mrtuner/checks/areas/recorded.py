@@ -14,8 +14,8 @@ from mrtuner.checks.catalogue import HISTORY, CannotJudge, check, known_part
 from mrtuner.checks.state import Recorded, State
 from mrtuner.findings import Finding, Severity
 from mrtuner.limits.sentences import level
+from mrtuner.postgres.quoting import identifier
 from mrtuner.units import pretty_bytes, pretty_duration
-from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import as_name, plural
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import Receiver, State
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
 from mrtuner.postgres.model import Slot
+from mrtuner.postgres.quoting import identifier
 from mrtuner.postgres.read_server import WAITING_WAL
 from mrtuner.tuning.suggestions import archives, kept_by, not_archived, slot_cap
 from mrtuner.units import GiB, MiB, pretty_bytes, pretty_duration
-from mrtuner.vacuum.commands import drop_slot, identifier
+from mrtuner.vacuum.commands import drop_slot
 from mrtuner.wording import as_name, enumerated, plural
 
 SLOTS: Final = "documentation: Replication Slots; max_slot_wal_keep_size"

@@ -9,7 +9,7 @@ from typing import Final
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import State
 from mrtuner.findings import Command, Finding, Severity
-from mrtuner.vacuum.commands import identifier
+from mrtuner.postgres.quoting import identifier
 from mrtuner.wording import as_name, enumerated, first_few, plural
 
 #: Shares of a sequence from which on a plan, and then haste, is due; chosen, not measured.

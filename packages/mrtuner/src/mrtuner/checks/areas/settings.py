@@ -17,6 +17,7 @@ from mrtuner.notation import Unreadable, read, read_word, same
 from mrtuner.postgres.conf_file import number, with_unit
 from mrtuner.postgres.missing_grants import SEE_FILES
 from mrtuner.postgres.model import RELOAD, Override, Pending, Server, Setting
+from mrtuner.postgres.quoting import identifier
 from mrtuner.postgres.read_server import HIDDEN_LINES
 from mrtuner.postgres.secret_settings import shown
 from mrtuner.tuning.feasibility import servers_own
@@ -32,7 +33,7 @@ from mrtuner.tuning.overrides import (
 )
 from mrtuner.tuning.suggestions import deserved
 from mrtuner.units import PAGE, KiB, pretty_bytes
-from mrtuner.vacuum.commands import identifier, reset
+from mrtuner.vacuum.commands import reset
 from mrtuner.wording import as_name, first_few, plural
 
 _SHOWN: Final = 5

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 from mrtuner.checks.catalogue import CannotJudge, check, known_part
 from mrtuner.checks.state import DatabaseHealth, State
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
+from mrtuner.postgres.quoting import identifier
 from mrtuner.tuning.rules.wal import forced_by_volume
 from mrtuner.tuning.situation import Wal
 from mrtuner.tuning.suggestions import set_work_mem
 from mrtuner.units import GiB, memory_unit, pretty_bytes, pretty_duration
-from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import as_name, plural_was
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from mrtuner.checks.areas.replication import keeps_wal
 from mrtuner.checks.catalogue import CannotJudge, check
 from mrtuner.checks.state import State, UnanalyzedTable, UnidentifiedTable, UnloggedTable
 from mrtuner.findings import SLIGHT, Command, Finding, Severity
+from mrtuner.postgres.quoting import identifier
 from mrtuner.units import pretty_bytes, pretty_duration
-from mrtuner.vacuum.commands import identifier
 from mrtuner.wording import as_name, enumerated, first_few, plural
 
 _SHOWN: Final = 5

@@ -10,9 +10,11 @@ from mrtuner.checks.areas.storage import from_tuning
 from mrtuner.checks.catalogue import CannotJudge, check, known_part
 from mrtuner.checks.state import MEMBERS, UNLIMITED, State
 from mrtuner.findings import SLIGHT, UNKNOWN, Command, Finding, Severity
+from mrtuner.postgres.quoting import identifier
 from mrtuner.tuning.overrides import servers_value
 from mrtuner.units import pretty_duration
-from mrtuner.vacuum.commands import identifier, qualified
+from mrtuner.vacuum.assess import costs_unknown
+from mrtuner.vacuum.commands import qualified
 from mrtuner.vacuum.storage_parameters import ENABLED, is_off
 from mrtuner.vacuum.text import age_words
 from mrtuner.wording import as_name, plural
@@ -278,6 +280,8 @@ def vacuum_behind(state: State) -> Iterator[Finding]:
             consequence=f"{_GROWS}, until autovacuum has come, as a rule within {nap}",
         )
     used = found.capacity.used or 0.0
+    if not settled and (costs := costs_unknown(found.picture)):
+        raise CannotJudge(costs.why, costs.hint)
     if settled or used <= 1:
         return
     needs = f"vacuum needs {used:.1f} times what its cost limit allows"

@@ -95,14 +95,21 @@ def _options(pid: int, fd: int, local: str) -> Options | None:
     except OSError:
         return None
     try:
-        with socket.socket(fileno=os.dup(copy)) as seen:
-            known = seen.family in {socket.AF_INET, socket.AF_INET6}
-            same = known and str(seen.getsockname()[1]) == local.rpartition(":")[2]
-        return options(copy) if same else None
+        return options(copy) if _port(copy) == local.rpartition(":")[2] else None
     except OSError:
         return None
     finally:
         os.close(copy)
+
+
+def _port(fd: int) -> str | None:
+    """The port of its own end; None if it is no socket of TCP. OSError if it is none at all."""
+    seen = socket.socket(fileno=fd)
+    try:
+        known = seen.family in {socket.AF_INET, socket.AF_INET6}
+        return str(seen.getsockname()[1]) if known else None
+    finally:
+        seen.detach()
 
 
 def _copied(pid: int, fd: int) -> int:

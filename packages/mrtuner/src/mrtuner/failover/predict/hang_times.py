@@ -311,7 +311,7 @@ def stale(now: Situation) -> Prediction:
         return Prediction(
             case=Case.STALE,
             span=Band(0.0, most / 2, most),
-            decided_by=f"target_session_attrs, then {ttl}"
+            decided_by=f"{client.chooses}, then {ttl}"
             + (f" and {cache}" if client.dns_cache else ""),
             steps=(
                 "a read-only server is rejected when connecting, so a retry tries the next one",

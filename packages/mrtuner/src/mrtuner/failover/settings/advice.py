@@ -158,8 +158,8 @@ def sysctl_file(limits: Bounds) -> str:
     rows = "\n".join(f"{name} = {value}" for name, value in limits.sysctls().items())
     return (
         "# /etc/sysctl.d/90-failover.conf of the client's host, or of its container's network\n"
-        "# namespace. Applies to every TCP connection there, also to those that are open.\n"
-        f"{rows}\n"
+        "# namespace. Applies to every TCP connection there. To open ones, tcp_keepalive_time\n"
+        f"# applies once the timer that runs has ended.\n{rows}\n"
     )
 
 

@@ -38,6 +38,8 @@ _TEXTS_AGAIN: Final = "They will be tried again, less often if that takes long."
 #: Decimals of floats: microseconds if the unit is ms. More are noise and do not compress.
 DECIMALS: Final = 3
 _BEYOND: Final = 2**63
+#: Characters of a statement that are kept.
+_STATEMENT: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,7 +343,7 @@ def _value(kind: Type, value: Any) -> Any:
             case Type.TEXT:
                 return str(value)
             case Type.STATEMENT:
-                return normalized(str(value)) or None
+                return normalized(str(value)[:_STATEMENT]) or None
     except (TypeError, ValueError, OverflowError):
         raise _Unfit(f"a value is no {kind}") from None
 

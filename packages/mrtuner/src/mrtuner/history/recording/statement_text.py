@@ -27,7 +27,7 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-#: A sign after an operator is the literal's, as in pg_stat_statements.
+#: A sign after an operator is the literal's.
 _SIGN: Final = re.compile(r"([=(,+*/<>-] ?)-\?")
 _KEPT: Final = frozenset({"name", "parameter", "word"})
 #: Longer numbers are no positions, lengths or precisions.

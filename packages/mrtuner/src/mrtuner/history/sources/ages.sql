@@ -1,7 +1,7 @@
 /*
 help = "Age of each database's oldest transaction ID and multixact ID"
 interval = "5min"
-export_largest = ["age"]
+export_largest = ["age", "multixact_age"]
 
 [keys]
 database = { help = "the database" }

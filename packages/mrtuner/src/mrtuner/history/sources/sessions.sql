@@ -29,8 +29,7 @@ statement = { type = "statement", help = "its text without a query_id, if it wai
 -- Its name is read from catalogs: not while one of them is locked, so that the recorder never waits.
 -- pg_blocking_pids() stops the lock manager for a moment: it is asked for the first hundred only, and
 -- for those that they wait for; advisory locks and the like, which may be held for days, apart.
--- Who waits for a table's lock has no query_id yet: its statement is not analyzed. left() refuses
--- what is no text in this database's encoding.
+-- Who waits for a table's lock has no query_id yet: its statement is not analyzed.
 WITH session AS MATERIALIZED (
     SELECT *, row_number() OVER (
                PARTITION BY wait_event_type, wait_event IN ('relation', 'tuple', 'transactionid')
@@ -66,8 +65,7 @@ SELECT a.pid, a.datname AS database, a.usename AS role, a.application_name AS ap
        CASE WHEN (a.wait_event_type = 'Lock' OR a.state LIKE 'idle in transaction%'
                   OR a.pid IN (SELECT unnest(pids) FROM behind))
              AND a.query_id IS NULL -- since 14
-            THEN CASE WHEN a.datname = current_database() THEN left(a.query, 1000) ELSE a.query END
-            END AS statement,
+            THEN a.query END AS statement,
        floor(extract(epoch FROM clock_timestamp() - a.xact_start))::bigint AS transaction_seconds,
        floor(extract(epoch FROM clock_timestamp() - a.query_start))::bigint AS statement_seconds,
        CASE WHEN a.wait_event_type = 'Lock'

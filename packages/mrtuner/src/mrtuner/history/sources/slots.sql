@@ -24,7 +24,11 @@ SELECT slot_name AS name, slot_type AS kind, active, wal_status AS status,
             THEN round(greatest(here.lsn - restart_lsn, 0)
                        / greatest(here.lsn - restart_lsn + safe_wal_size, 1), 3)::float8 END AS used,
        (wal_status = 'lost')::int AS lost,
-       greatest(age(xmin), age(catalog_xmin))::bigint AS xmin_age
+       CASE WHEN wal_status IS DISTINCT FROM 'lost' -- since 13.10, 14.7 and 15.2 it keeps nothing
+              OR current_setting('server_version_num')::int < 130010
+              OR current_setting('server_version_num')::int BETWEEN 140000 AND 140006
+              OR current_setting('server_version_num')::int BETWEEN 150000 AND 150001
+            THEN greatest(age(xmin), age(catalog_xmin))::bigint END AS xmin_age
 FROM pg_catalog.pg_replication_slots,
      (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
              ELSE pg_current_wal_lsn() END AS lsn) AS here

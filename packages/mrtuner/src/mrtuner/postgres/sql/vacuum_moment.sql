@@ -22,9 +22,8 @@ CROSS JOIN (
 ) AS began
 CROSS JOIN LATERAL (
     SELECT sum(o.xact_commit + o.xact_rollback)::bigint AS number,
-           sum((o.xact_commit + o.xact_rollback) / nullif(
-               extract(epoch FROM clock_timestamp() - coalesce(o.stats_reset, began.at)), 0)
-           )::float8 AS pace
+           sum((o.xact_commit + o.xact_rollback) / greatest(60, extract(
+               epoch FROM clock_timestamp() - coalesce(o.stats_reset, began.at))))::float8 AS pace
     FROM pg_catalog.pg_stat_database AS o
     WHERE o.datid <> s.datid
 ) AS elsewhere
