@@ -161,7 +161,7 @@ def test_a_group_that_exists_is_attached_and_says_what_is_lost(lab: Lab, client:
     assert plan.warnings == (
         "other lacks values that shop sets: log_temp_files",
         "other differs from shop: jit = 0 instead of the default, max_locks_per_transaction = 256 "
-        "instead of the default",
+        "instead of 64",
     )
 
 

@@ -41,6 +41,7 @@ def dsn(embedded: Cluster) -> Iterator[str]:
         "CREATE TABLE account (id int PRIMARY KEY, note text) WITH (fillfactor = 90)",
         "INSERT INTO account SELECT i, 'x' FROM generate_series(1, 1000) AS i",
         "UPDATE account SET note = 'y'",
+        "ANALYZE account",
     )
     yield where
     sql(embedded.dsn(), "DROP DATABASE vacuumed WITH (FORCE)")

@@ -40,7 +40,7 @@ def test_the_url_that_settings_writes_is_predicted_within_its_bound() -> None:
     assert [case["span"]["high"] for case in (flight, frozen)] == [19, 19]
     assert idle["span"]["high"] <= 19
     assert frozen["decided_by"] == "read_timeout = 19 (JDBC URL)"
-    assert "target_session_attrs" in stale["decided_by"]
+    assert "targetServerType = primary" in stale["decided_by"]
 
 
 def test_what_the_url_does_not_say_is_pgjdbcs_default() -> None:

@@ -260,13 +260,14 @@ def test_a_statement_that_waits_for_a_table_has_its_text_without_literals(cluste
         ThreadPoolExecutor() as pool,
     ):  # fmt: skip
         holder.execute("LOCK TABLE t")
+        pid = waiter.info.backend_pid
         waiting = pool.submit(waiter.execute, "UPDATE t SET long = 'hunter2' -- mine")
         until(lambda: _waiting(cluster) == 1)
         found = sampled(cluster, "sessions")
         holder.rollback()
         waiting.result()
-    assert value(found, "query_id", pid=waiter.info.backend_pid) is None
-    assert value(found, "statement", pid=waiter.info.backend_pid) == "UPDATE t SET long = ?"
+    assert value(found, "query_id", pid=pid) is None
+    assert value(found, "statement", pid=pid) == "UPDATE t SET long = ?"
 
 
 def test_a_session_that_waits_for_a_row_names_its_table_and_one_elsewhere_names_none(

@@ -199,7 +199,7 @@ def test_a_table_whose_size_nobody_has_read_is_not_judged_to_be_free() -> None:
     found = judge(picture(sample(0.0, table(**new)), sample(100.0, table(**new, deleted=1_000))))
     (missing,) = found.unjudged
     assert missing.name == "public.t"
-    assert missing.why.startswith("never vacuumed or analyzed")
+    assert missing.why.startswith("not vacuumed or analyzed since it was made")
 
 
 def test_multixacts_have_no_pace_if_the_oldest_changed_during_the_watch() -> None:

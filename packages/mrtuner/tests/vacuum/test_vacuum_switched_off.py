@@ -43,8 +43,8 @@ def test_what_keeps_autovacuum_from_running_is_the_first_thing_to_do(
 def test_a_toast_table_that_is_switched_off_alone_counts(new_cluster: NewCluster) -> None:
     server = new_cluster()
     sql(server.dsn(), "CREATE TABLE doc (body text) WITH (toast.autovacuum_enabled = false)")
-    first = run(server.dsn()).stdout.splitlines()[0]
-    assert first.endswith("Autovacuum is switched off for 1 table")
+    told = run(server.dsn()).stdout.splitlines()
+    assert "Autovacuum is switched off for 1 table" in told
 
 
 def test_the_script_for_several_settings_reloads_once_at_its_end(new_cluster: NewCluster) -> None:
