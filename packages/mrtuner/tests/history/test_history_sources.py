@@ -253,21 +253,25 @@ def test_a_session_that_waits_names_who_blocks_it(cluster: Cluster) -> None:
     assert value(found, "lock_relation", pid=pid) == "public.t"
 
 
-def test_a_statement_that_waits_for_a_table_has_its_text_without_literals(cluster: Cluster) -> None:
-    """It is not analyzed yet, so that it has no identifier either."""
+def test_who_waits_and_who_is_waited_for_have_their_text_without_literals(cluster: Cluster) -> None:
+    """One that waits for a table is not analyzed yet, so that it has no identifier either."""
     with (
         psycopg.connect(cluster.dsn()) as holder, psycopg.connect(cluster.dsn()) as waiter,
         ThreadPoolExecutor() as pool,
     ):  # fmt: skip
         holder.execute("LOCK TABLE t")
-        pid = waiter.info.backend_pid
+        pid, other = waiter.info.backend_pid, holder.info.backend_pid
         waiting = pool.submit(waiter.execute, "UPDATE t SET long = 'hunter2' -- mine")
         until(lambda: _waiting(cluster) == 1)
+        working = pool.submit(holder.execute, "SELECT pg_sleep(2)")
+        until(lambda: other in [row.values[0] for row in sampled(cluster, "sessions").rows])
         found = sampled(cluster, "sessions")
+        working.result()
         holder.rollback()
         waiting.result()
     assert value(found, "query_id", pid=pid) is None
     assert value(found, "statement", pid=pid) == "UPDATE t SET long = ?"
+    assert value(found, "statement", pid=other) == "SELECT pg_sleep(?)"
 
 
 def test_a_session_that_waits_for_a_row_names_its_table_and_one_elsewhere_names_none(

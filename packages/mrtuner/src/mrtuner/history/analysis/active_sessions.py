@@ -21,7 +21,7 @@ WAIT_EVENT: Final = f"coalesce(wait_type || ': ' || wait_event, '{CPU}')"
 
 def session_statement(history: History) -> str:
     """SQL for the text of a session's statement: of sessions `s` and statement_texts `t`."""
-    # Older recorders stored none for those without an identifier.
+    # Older recorders stored none.
     return "coalesce(t.text, s.statement)" if history.has("sessions", "statement") else "t.text"
 
 

@@ -22,14 +22,15 @@ statement_seconds = { type = "integer", unit = "s", help = "age of its statement
 blocked_by = { help = "processes whose locks it waits for, with commas; null beyond 100 waiters" }
 lock_mode = { help = "mode of the lock it waits for: AccessShareLock, …" }
 lock_relation = { help = "what it waits for, if in the recorder's database: schema and name" }
-statement = { type = "statement", help = "its text without a query_id, if it waits for or holds a lock, or idles" }
+statement = { type = "statement", help = "its text, if it waits for a lock or others wait for it" }
 */
 -- Background processes that wait for work are left out; so are transactions idle for a moment.
 -- Locks are read only if a session waits for one; of a row's lock, that of its tuple tells the table.
 -- Its name is read from catalogs: not while one of them is locked, so that the recorder never waits.
 -- pg_blocking_pids() stops the lock manager for a moment: it is asked for the first hundred only, and
 -- for those that they wait for; advisory locks and the like, which may be held for days, apart.
--- Who waits for a table's lock has no query_id yet: its statement is not analyzed.
+-- Who waits for a table's lock has no query_id yet: its statement is not analyzed. The texts of
+-- others come from pg_stat_statements, up to a minute later.
 WITH session AS MATERIALIZED (
     SELECT *, row_number() OVER (
                PARTITION BY wait_event_type, wait_event IN ('relation', 'tuple', 'transactionid')
@@ -62,9 +63,9 @@ SELECT a.pid, a.datname AS database, a.usename AS role, a.application_name AS ap
        a.backend_type, a.state, a.wait_event_type AS wait_type, a.wait_event,
        NULL::bigint AS query_id, -- before 14
        a.query_id, -- since 14
-       CASE WHEN (a.wait_event_type = 'Lock' OR a.state LIKE 'idle in transaction%'
-                  OR a.pid IN (SELECT unnest(pids) FROM behind))
-             AND a.query_id IS NULL -- since 14
+       CASE WHEN a.wait_event_type = 'Lock' OR a.pid IN (SELECT unnest(pids) FROM behind)
+              OR a.state LIKE 'idle in transaction%' -- before 14
+              OR a.state LIKE 'idle in transaction%' AND a.query_id IS NULL -- since 14
             THEN a.query END AS statement,
        floor(extract(epoch FROM clock_timestamp() - a.xact_start))::bigint AS transaction_seconds,
        floor(extract(epoch FROM clock_timestamp() - a.query_start))::bigint AS statement_seconds,
