@@ -185,6 +185,18 @@ def _canonical(row: GroupParameter, text: str) -> str:
     return lower if row.data_type in {"boolean", "integer", "float"} else text
 
 
+def differing(
+    group: Iterable[GroupParameter], other: Iterable[GroupParameter]
+) -> dict[str, tuple[str | None, str | None]]:
+    """Return the texts of one group and of another, by the names for which they mean different."""
+    there = {row.name: row for row in other}
+    return {
+        row.name: (row.value, there[row.name].value)
+        for row in group
+        if row.name in there and not same_value(row, row.value, there[row.name].value)
+    }
+
+
 def user_values(parameters: Iterable[GroupParameter]) -> dict[str, str]:
     """Return the user-set values of a group: this is exactly what an undo restores."""
     return {
@@ -245,14 +257,9 @@ def _plan_existing(
     values = user_values(parameters)
     had, differ = values, dict[str, tuple[str | None, str | None]]()
     if group.name != target.group:
-        attached = {row.name: row for row in rds.parameters(client, target.group, target.scope)}
-        had = user_values(attached.values())
-        differ = {
-            row.name: (row.value, attached[row.name].value)
-            for row in parameters
-            if row.name in had.keys() | values.keys() and row.name in attached
-            and not same_value(row, row.value, attached[row.name].value)
-        }  # fmt: skip
+        attached = rds.parameters(client, target.group, target.scope)
+        had = user_values(attached)
+        differ = differing(parameters, attached)
     return RdsPlan(
         target=target,
         group=group.name,

@@ -22,7 +22,7 @@ from mrtuner.errors import BadValue, Refused
 from mrtuner.formula.class_memory import class_memory
 from mrtuner.postgres.model import FOLLOW_PRIMARY
 from rdstune.live.compare import InstanceMachine, expected, machine
-from rdstune.live.plan import RdsPlan
+from rdstune.live.plan import RdsPlan, differing
 from rdstune.live.target import Target
 
 
@@ -58,14 +58,12 @@ def _swapped(client: Any, target: Target, now: str, then: str) -> list[Move]:
     if now == then:
         return []
     read = partial(rds.parameters, client, scope=target.scope)
-    groups = [unless_missing(partial(read, name)) for name in (now, then)]
-    have, get = ({row.name: row.value for row in rows or ()} for rows in groups)
-    if None in groups:
+    have, get = (unless_missing(partial(read, name)) for name in (now, then))
+    if have is None or get is None:
         return []
     return [
-        Move(name, have.get(name), get.get(name)) for name in FOLLOW_PRIMARY
-        if have.get(name) != get.get(name)
-    ]  # fmt: skip
+        Move(name, *texts) for name, texts in differing(have, get).items() if name in FOLLOW_PRIMARY
+    ]
 
 
 def _back(done: Change) -> list[Move]:
